@@ -1,0 +1,1 @@
+"""Control plane: xDS snapshots for Envoy, and the local process supervisor."""

@@ -1,0 +1,1 @@
+"""Generated protobuf messages and gRPC stubs: the only thing services share on the wire."""

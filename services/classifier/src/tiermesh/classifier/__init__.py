@@ -1,0 +1,1 @@
+"""Judges how hard a request is."""

@@ -1,0 +1,1 @@
+"""Keeps the last traces for the terminal and forwards them."""

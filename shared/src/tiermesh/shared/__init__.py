@@ -1,0 +1,1 @@
+"""What every service of the mesh is built from."""

@@ -1,0 +1,37 @@
+"""The one configuration file: its schema, how it is read, and how changes are followed."""
+
+from tiermesh.shared.config._load import ConfigError, load_config, parse_config
+from tiermesh.shared.config._schema import (
+    CacheConfig,
+    DeadlineConfig,
+    DiscoveryConfig,
+    LimitsConfig,
+    LoggingConfig,
+    NetworkConfig,
+    RouterConfig,
+    ServiceConfig,
+    TenantConfig,
+    TierConfig,
+    TiermeshConfig,
+    TracingConfig,
+)
+from tiermesh.shared.config._watch import watch_config
+
+__all__ = [
+    "CacheConfig",
+    "ConfigError",
+    "DeadlineConfig",
+    "DiscoveryConfig",
+    "LimitsConfig",
+    "LoggingConfig",
+    "NetworkConfig",
+    "RouterConfig",
+    "ServiceConfig",
+    "TenantConfig",
+    "TierConfig",
+    "TiermeshConfig",
+    "TracingConfig",
+    "load_config",
+    "parse_config",
+    "watch_config",
+]

@@ -1,0 +1,239 @@
+"""Schema of the configuration file. Every key has a default, a unit in its name, and a range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NetworkConfig(_Section):
+    """Where the local mesh listens."""
+
+    bind: str = "127.0.0.1"
+    ingress_port: Port = 8080
+    """Envoy's door for HTTP/1.1, HTTP/2 and gRPC."""
+    admin_port: Port = 9901
+    """Envoy's admin page; always on loopback."""
+    xds_port: Port = 18000
+    """Control plane: xDS and MeshService."""
+    mesh_port: Port = 18001
+    """Envoy's listener for calls between services."""
+    redis_port: Port = 18002
+    """The embedded Redis."""
+    traces_port: Port = 18003
+    """Trace store: OTLP in, TraceService out."""
+    service_port_base: Port = 18100
+    """First port of the blocks in which service replicas listen."""
+
+
+class TenantConfig(_Section):
+    """Someone who may send requests."""
+
+    name: Name
+    key_file: Path | None = None
+    """File with API keys, one a line. Relative to the state folder."""
+    key_env: str | None = None
+    """Environment variable with API keys, separated by commas."""
+
+    @model_validator(mode="after")
+    def _has_a_key_source(self) -> Self:
+        if (self.key_file is None) == (self.key_env is None):
+            raise ValueError(f"tenant {self.name!r} needs exactly one of key_file and key_env")
+        return self
+
+
+class LimitsConfig(_Section):
+    """What one request or one tenant may ask for at most."""
+
+    max_request_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 4 * 1024 * 1024
+    requests_per_second: Annotated[int, Field(ge=1)] = 2000
+    """Sustained rate per tenant at the ingress."""
+    burst: Annotated[int, Field(ge=1)] = 4000
+
+
+class DeadlineConfig(_Section):
+    """Deadlines at the ingress, and the shares that hops may take of them."""
+
+    default_ms: Annotated[int, Field(ge=1)] = 60_000
+    """For callers that send none."""
+    max_ms: Annotated[int, Field(ge=1)] = 600_000
+    """Longer deadlines are cut to this."""
+    offset_ms: Annotated[int, Field(ge=0)] = 50
+    """Envoy waits this much longer than the services, so that a terminal event still gets out."""
+    cache_ms: Annotated[int, Field(ge=1)] = 20
+    """Cap of a cache lookup; past it the request goes on as a miss."""
+    classifier_ms: Annotated[int, Field(ge=1)] = 50
+    """Cap of a classification; past it the request goes on unclassified."""
+    reserve_ms: Annotated[int, Field(ge=0)] = 20
+    """Kept back by the router from an engine's budget, to end the answer properly."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.default_ms > self.max_ms:
+            raise ValueError(f"default_ms ({self.default_ms}) must not exceed max_ms ({self.max_ms})")
+        return self
+
+
+class ServiceConfig(_Section):
+    """A stateless service."""
+
+    replicas: Annotated[int, Field(ge=1, le=10)] = 1
+
+
+class RouterConfig(ServiceConfig):
+    """The router."""
+
+    default_answer_tokens: Annotated[int, Field(ge=1)] = 256
+    """Answer limit of requests that name none; capped by the tier's own."""
+
+
+class CacheConfig(ServiceConfig):
+    """The answer cache."""
+
+    enabled: bool = True
+    redis_url: str | None = None
+    """An existing Redis, such as redis://host:6379/0; the environment's REDIS_URL wins. None starts the embedded one."""
+    ttl_s: Annotated[int, Field(ge=1)] = 3600
+    store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Longest wait for Redis; past it a lookup is a miss."""
+    max_answer_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
+    max_memory_mb: Annotated[int, Field(ge=16)] = 256
+    """Memory cap of the embedded Redis."""
+
+
+class TierConfig(_Section):
+    """One model tier. Tiers are listed from the cheapest to the strongest."""
+
+    name: Name
+    backend: Literal["rules", "vllm", "simulated"]
+    model: str = "rules"
+    """`package:smollm2-135m-instruct`, a Hugging Face id, or a folder."""
+    served_model: str | None = None
+    """Identifier that callers see; the default is the tier's model without its path."""
+    replicas: Annotated[int, Field(ge=1, le=10)] = 1
+    context_tokens: Annotated[int, Field(ge=64)] = 2048
+    """Prompt and answer together."""
+    answer_tokens: Annotated[int, Field(ge=1)] = 512
+    """Longest answer."""
+    max_complexity: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Hardest request that this tier is the first choice for."""
+    task_types: tuple[str, ...] = ()
+    """Only these kinds of work, by name; empty means all."""
+    excluded_task_types: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    """Only these ISO 639-1 codes; empty means all."""
+    slots: Annotated[int, Field(ge=1)] = 16
+    """Prompts that run at once."""
+    queue: Annotated[int, Field(ge=0)] = 64
+    """Prompts that may wait for a slot."""
+    price_in: Annotated[float, Field(ge=0)] = 0.0
+    """Cost of a million prompt tokens, in any one currency."""
+    price_out: Annotated[float, Field(ge=0)] = 0.0
+    """Cost of a million answer tokens, in the same currency."""
+    cpu_cores: str | None = None
+    """vLLM on CPU: cores to bind to, such as `0` or `0-3`."""
+    kv_cache_gib: Annotated[int, Field(ge=1)] = 1
+    """vLLM on CPU: memory for the KV cache."""
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """vLLM on GPU: share of the card's memory."""
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    dtype: str = "auto"
+    simulated_ttft_ms: Annotated[float, Field(ge=0)] = 40.0
+    """Simulated backend: time to the first token of an idle engine."""
+    simulated_tokens_per_second: Annotated[float, Field(gt=0)] = 60.0
+    """Simulated backend: decode speed of one answer."""
+
+    @property
+    def public_model(self) -> str:
+        """Identifier that callers see."""
+        if self.served_model is not None:
+            return self.served_model
+        return self.model.removeprefix("package:").rstrip("/").rsplit("/", 1)[-1]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.backend != "rules" and self.answer_tokens >= self.context_tokens:
+            raise ValueError(
+                f"tier {self.name!r}: answer_tokens ({self.answer_tokens}) must be below context_tokens ({self.context_tokens})"
+            )
+        return self
+
+
+class TracingConfig(_Section):
+    """Traces."""
+
+    sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of new traces that is recorded; a caller's own decision is kept."""
+    otlp_endpoint: str | None = None
+    """OTLP/gRPC collector, such as http://localhost:4317; the environment's OTEL_EXPORTER_OTLP_ENDPOINT wins."""
+    kept_traces: Annotated[int, Field(ge=1)] = 1000
+    """How many recent traces `tiermesh trace` can show."""
+
+
+class LoggingConfig(_Section):
+    """Logs."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    prompts: bool = False
+    """Whether prompts and answers may appear in logs."""
+
+
+class DiscoveryConfig(_Section):
+    """How the control plane finds replicas."""
+
+    mode: Literal["local", "dns"] = "local"
+    """`local`: processes of this machine, by port block. `dns`: headless services, one name each."""
+    dns_suffix: str = ""
+    """`dns`: appended to a service's name, such as `.tiermesh.svc.cluster.local`."""
+    service_port: Port = 8081
+    """`dns`: port on which every service listens."""
+    dns_prefix: str = "tiermesh-"
+    """`dns`: put before a service's name."""
+
+
+class TiermeshConfig(_Section):
+    """The whole file."""
+
+    network: NetworkConfig = NetworkConfig()
+    discovery: DiscoveryConfig = DiscoveryConfig()
+    tenants: Annotated[tuple[TenantConfig, ...], Field(min_length=1)]
+    limits: LimitsConfig = LimitsConfig()
+    deadlines: DeadlineConfig = DeadlineConfig()
+    router: RouterConfig = RouterConfig()
+    classifier: ServiceConfig = ServiceConfig()
+    cache: CacheConfig = CacheConfig()
+    tiers: Annotated[tuple[TierConfig, ...], Field(min_length=1, max_length=16)]
+    rules: Path = Path("rules.yaml")
+    """File with routing rules, fixed answers and labels. Relative to this file."""
+    drain_s: Annotated[float, Field(ge=0)] = 20.0
+    """How long in-flight answers may take to finish on shutdown."""
+    tracing: TracingConfig = TracingConfig()
+    logging: LoggingConfig = LoggingConfig()
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> Self:
+        for what, names in (("tier", [t.name for t in self.tiers]), ("tenant", [t.name for t in self.tenants])):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise ValueError(f"{what} names must be unique; used twice: {', '.join(twice)}")
+        return self
+
+    def tier(self, name: str) -> TierConfig:
+        """Returns the tier of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for tier in self.tiers:
+            if tier.name == name:
+                return tier
+        raise KeyError(name)

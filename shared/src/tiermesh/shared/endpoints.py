@@ -1,0 +1,84 @@
+"""Names and addresses: which cluster a service is, and where each of its replicas listens.
+
+A port block of 20 belongs to each service, so that changing one service's replicas moves no
+other service:
+
+    base + 0    router          base + 60    (reserved)
+    base + 20   classifier      base + 100   first tier
+    base + 40   cache           base + 120   second tier, and so on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiermesh.shared.config import TiermeshConfig
+
+ROUTER, CLASSIFIER, CACHE = "router", "classifier", "cache"
+_BLOCK = 20
+_FIRST_TIER = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one replica listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def engine_cluster(tier: str) -> str:
+    """Returns the cluster name, and gRPC authority, of a tier's engines."""
+    return f"engine-{tier}"
+
+
+def cluster_names(config: TiermeshConfig) -> tuple[str, ...]:
+    """Returns every service cluster, in a fixed order. Each name is also its gRPC authority."""
+    return (ROUTER, CLASSIFIER, CACHE, *(engine_cluster(tier.name) for tier in config.tiers))
+
+
+def replica_count(config: TiermeshConfig, cluster: str) -> int:
+    """Returns how many replicas a cluster is configured to have."""
+    simple = {ROUTER: config.router.replicas, CLASSIFIER: config.classifier.replicas, CACHE: config.cache.replicas}
+    return simple[cluster] if cluster in simple else config.tier(cluster.removeprefix("engine-")).replicas
+
+
+def replica_endpoint(config: TiermeshConfig, cluster: str, replica: int) -> Endpoint:
+    """Returns where replica number `replica`, from 0, of a cluster listens on this machine."""
+    simple = {ROUTER: 0, CLASSIFIER: _BLOCK, CACHE: 2 * _BLOCK}
+    if cluster in simple:
+        offset = simple[cluster]
+    else:
+        tiers = [engine_cluster(tier.name) for tier in config.tiers]
+        offset = _FIRST_TIER + _BLOCK * tiers.index(cluster)
+    return Endpoint(config.network.bind, config.network.service_port_base + offset + replica)
+
+
+def cluster_endpoints(config: TiermeshConfig, cluster: str) -> tuple[Endpoint, ...]:
+    """Returns where all configured replicas of a cluster listen on this machine."""
+    return tuple(replica_endpoint(config, cluster, n) for n in range(replica_count(config, cluster)))
+
+
+def mesh_target(config: TiermeshConfig) -> str:
+    """Returns the gRPC target of Envoy's listener for calls between services."""
+    return f"{config.network.bind}:{config.network.mesh_port}"
+
+
+def collector_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:
+    """Returns the operator's OTLP collector, or None."""
+    return environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or config.tracing.otlp_endpoint
+
+
+def span_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:
+    """Returns where the processes of the mesh send spans.
+
+    On one machine that is the trace store, which keeps the last traces and forwards all of them
+    to the collector; elsewhere it is the collector itself.
+    """
+    if config.discovery.mode == "local":
+        return f"http://{config.network.bind}:{config.network.traces_port}"
+    return collector_endpoint(config, environ)

@@ -1,0 +1,10 @@
+"""Names of the headers and metadata keys that tiermesh reads and writes."""
+
+TENANT = "x-tiermesh-tenant"
+"""Set by Envoy from the API key, stripped from what callers send. Trusted by services."""
+REQUEST_ID = "x-request-id"
+"""Set by Envoy on every request."""
+OPENAI_ERROR = "x-openai-error"
+"""OpenAI-shaped error body, as one line of ASCII JSON, from the router to Envoy's ingress."""
+ROUTE_PREFIX = "x-tiermesh-"
+"""Prefix of the response headers that carry the route label over HTTP."""

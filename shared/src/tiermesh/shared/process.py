@@ -1,0 +1,108 @@
+"""How every service process starts: arguments and environment are read once, here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config
+from tiermesh.shared.endpoints import replica_endpoint
+from tiermesh.shared.telemetry import configure_logging, get_logger
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What a service process was started with."""
+
+    config: TiermeshConfig
+    config_path: Path
+    environ: Mapping[str, str]
+    cluster: str
+    """Cluster this process is a replica of, such as `engine-l1`."""
+    replica: int
+    address: str
+    """Where to listen, `host:port`."""
+    state: Path
+    """Folder for keys, sockets and other local state."""
+
+    @property
+    def instance(self) -> str:
+        """Name in logs and traces, such as `engine-l1-0`."""
+        return f"{self.cluster}-{self.replica}"
+
+
+def main(
+    program: str,
+    run: Callable[[Process], Coroutine[Any, Any, None]],
+    *,
+    cluster: str | None = None,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Parses the command line, reads the configuration, and runs a service on uvloop.
+
+    Args:
+        program: Import name, such as `tiermesh.router`.
+        run: The service; it returns when it has drained.
+        cluster: The cluster, or None for engines, which take `--tier`.
+        argv: Arguments; the default is the process's own.
+
+    Returns:
+        Exit status: 0 after a drain, 2 for a wrong configuration.
+    """
+    example = f"example:\n  python -m {program} --config mesh/profiles/local.yaml" + ("" if cluster else " --tier l1")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {program}", epilog=example, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=os.environ.get("TIERMESH_CONFIG"),
+        help="configuration file (default: $TIERMESH_CONFIG)",
+    )
+    parser.add_argument("--replica", type=int, default=0, help="number of this replica, from 0 (default: 0)")
+    parser.add_argument("--listen", help="host:port to listen on (default: the replica's place in the port plan)")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=os.environ.get("TIERMESH_STATE", ".tiermesh"),
+        help="state folder (default: $TIERMESH_STATE or .tiermesh)",
+    )
+    if cluster is None:
+        parser.add_argument("--tier", required=True, help="tier to serve, by its name in the configuration")
+    arguments = parser.parse_args(argv)
+    if arguments.config is None:
+        parser.error("--config is required: name the configuration file, or set TIERMESH_CONFIG")
+    try:
+        config = load_config(arguments.config.resolve(), os.environ)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if cluster is None:
+        known = [tier.name for tier in config.tiers]
+        if arguments.tier not in known:
+            parser.error(f"--tier {arguments.tier}: no such tier in {arguments.config}; it has: {', '.join(known)}")
+        cluster = f"engine-{arguments.tier}"
+    address = arguments.listen or str(replica_endpoint(config, cluster, arguments.replica))
+    process = Process(
+        config,
+        arguments.config.resolve(),
+        dict(os.environ),
+        cluster,
+        arguments.replica,
+        address,
+        arguments.state.resolve(),
+    )
+    configure_logging(process.instance, level=config.logging.level)
+    try:
+        uvloop.run(run(process))
+    except (OSError, ConfigError) as error:
+        get_logger(program).error("cannot run", error=str(error))
+        return 1
+    return 0

@@ -1,0 +1,17 @@
+"""gRPC plumbing: one way to serve, one way to call."""
+
+from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel
+from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
+from tiermesh.shared.rpc._status import error_from_rpc, status_metadata
+
+__all__ = [
+    "RunningServer",
+    "Service",
+    "call_stream",
+    "call_unary",
+    "error_from_rpc",
+    "open_channel",
+    "open_server",
+    "serve_until_signal",
+    "status_metadata",
+]

@@ -1,0 +1,130 @@
+"""Outgoing calls: each has a budget, a span, typed errors, and is cancelled when its caller stops.
+
+OpenTelemetry's own grpc.aio interceptors are not used: they are reported to swallow
+cancellation, on which freeing an engine depends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.errors import TiermeshError
+from tiermesh.shared.rpc._status import error_from_rpc
+from tiermesh.shared.telemetry import inject_context
+
+_Request = TypeVar("_Request", contravariant=True)
+_Response = TypeVar("_Response")
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""gRPC's own limit of 4 MiB is below what the ingress may be configured to take."""
+
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # Retries live in Envoy alone.
+    ("grpc.enable_retries", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # A restarted Envoy is found again within a second instead of two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+
+
+class _UnaryUnary(Protocol[_Request, _Response]):
+    def __call__(
+        self, request: _Request, *, timeout: float | None = None, metadata: Any = None
+    ) -> grpc.aio.UnaryUnaryCall[Any, _Response]: ...
+
+
+class _UnaryStream(Protocol[_Request, _Response]):
+    def __call__(
+        self, request: _Request, *, timeout: float | None = None, metadata: Any = None
+    ) -> grpc.aio.UnaryStreamCall[Any, _Response]: ...
+
+
+def open_channel(target: str, *, authority: str | None = None) -> grpc.aio.Channel:
+    """Opens a channel that connects on first use; close it when done.
+
+    Args:
+        target: gRPC target, such as `127.0.0.1:18001` or `xds:///engine-l1`.
+        authority: Cluster name by which Envoy's mesh listener routes, such as `engine-l1`.
+    """
+    extra: tuple[tuple[str, Any], ...] = (("grpc.default_authority", authority),) if authority else ()
+    return grpc.aio.insecure_channel(target, options=(*_OPTIONS, *extra))
+
+
+async def call_unary(
+    method: _UnaryUnary[_Request, _Response], request: _Request, *, name: str, budget: Budget, tracer: Tracer
+) -> _Response:
+    """Makes a unary call within a budget.
+
+    Args:
+        method: Method of an async stub.
+        request: The request.
+        name: Span name, such as `CacheService/Lookup`.
+        budget: Its remaining time becomes the call's gRPC deadline.
+        tracer: Records the client span.
+
+    Raises:
+        TiermeshError: the call failed, or nothing was left of the budget.
+    """
+    with _client_span(tracer, name) as span:
+        timeout = budget.require(name)
+        call = method(request, timeout=timeout, metadata=inject_context())
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise _failed(span, error) from error
+        finally:
+            # Only has an effect when this task is being cancelled.
+            call.cancel()
+
+
+async def call_stream(
+    method: _UnaryStream[_Request, _Response],
+    request: _Request,
+    *,
+    name: str,
+    budget: Budget,
+    tracer: Tracer,
+    on_span: Callable[[Span], None] | None = None,
+) -> AsyncIterator[_Response]:
+    """Makes a server-streaming call within a budget, and cancels it when the reader stops early.
+
+    Wrap it in `contextlib.aclosing`, so that leaving the loop cancels at once. Arguments and
+    errors are those of `call_unary`; `on_span` is given the client span to add attributes to.
+    """
+    with _client_span(tracer, name) as span:
+        if on_span is not None:
+            on_span(span)
+        timeout = budget.require(name)
+        call = method(request, timeout=timeout, metadata=inject_context())
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise _failed(span, error) from error
+        finally:
+            # Leaving an `async for` over a call does not cancel it.
+            call.cancel()
+
+
+def _client_span(tracer: Tracer, name: str) -> AbstractContextManager[Span]:
+    return tracer.start_as_current_span(
+        name, kind=SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
+    )
+
+
+def _failed(span: Span, error: grpc.aio.AioRpcError) -> TiermeshError:
+    failure = error_from_rpc(error)
+    span.set_status(Status(StatusCode.ERROR, failure.message))
+    span.set_attribute("rpc.grpc.status_code", error.code().value[0])
+    span.set_attribute("error.type", failure.reason)
+    return failure

@@ -1,0 +1,132 @@
+"""Incoming calls: one server shape for every service, with health, reflection and graceful drain."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES
+from tiermesh.shared.rpc._interceptors import BudgetInterceptor, ErrorInterceptor, TraceInterceptor, Trailers
+from tiermesh.shared.telemetry import Tracing, get_logger
+
+_log = get_logger(__name__)
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A gRPC service to host."""
+
+    name: str
+    """Full name, from the descriptor: `DESCRIPTOR.services_by_name["X"].full_name`."""
+    register: Callable[[grpc.aio.Server], None]
+
+
+class RunningServer:
+    """A server that listens. It reports NOT_SERVING until `set_serving(True)`."""
+
+    def __init__(
+        self, server: grpc.aio.Server, checks: health.aio.HealthServicer, names: Sequence[str], port: int
+    ) -> None:
+        self._server = server
+        self._checks = checks
+        self._names = ("", *names)
+        self.port = port
+        """TCP port, useful where 0 was asked for."""
+
+    async def set_serving(self, serving: bool) -> None:
+        """Sets what the standard health service reports for every hosted service."""
+        for name in self._names:
+            await self._checks.set(name, _SERVING if serving else _NOT_SERVING)
+
+    async def drain(self, grace_s: float) -> None:
+        """Reports NOT_SERVING, refuses new calls, and lets those in flight finish for at most `grace_s`."""
+        await self.set_serving(False)
+        await self._server.stop(grace_s)
+
+
+@asynccontextmanager
+async def open_server(
+    services: Sequence[Service],
+    *,
+    address: str,
+    tracing: Tracing,
+    default_deadline_s: float,
+    trailers: Trailers | None = None,
+    drain_s: float = 0.0,
+) -> AsyncIterator[RunningServer]:
+    """Listens on `address` (`host:port`) until the block is left, then drains for `drain_s`.
+
+    Args:
+        services: What to host. Health and reflection are added.
+        address: Where to listen; port 0 takes a free one.
+        tracing: Records server spans.
+        default_deadline_s: Longest budget of a call, and that of calls without a deadline.
+        trailers: Extra trailing metadata of failed calls.
+        drain_s: Longest wait for calls in flight on leaving.
+
+    Raises:
+        OSError: the address is taken.
+    """
+    server = grpc.aio.server(
+        interceptors=[
+            TraceInterceptor(tracing.tracer),
+            ErrorInterceptor(trailers),
+            BudgetInterceptor(default_deadline_s),
+        ],
+        options=[
+            # Two servers must not share a port in silence.
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+        ],
+    )
+    names = [service.name for service in services]
+    for service in services:
+        service.register(server)
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise OSError(
+            f"cannot listen on {address}: the port is taken or not allowed; choose another in the configuration"
+        ) from error
+    running = RunningServer(server, checks, names, port)
+    await running.set_serving(False)
+    await server.start()
+    try:
+        yield running
+    finally:
+        await running.drain(drain_s)
+
+
+async def serve_until_signal(server: RunningServer, *, drain_s: float, tasks: Sequence[asyncio.Task[Any]] = ()) -> None:
+    """Serves until SIGTERM or SIGINT, or until one of `tasks` ends, then drains.
+
+    Raises:
+        Exception: what a task ended with.
+    """
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    waiter = asyncio.ensure_future(stopped.wait())
+    done, _ = await asyncio.wait({waiter, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+    waiter.cancel()
+    _log.info("draining", grace_s=drain_s)
+    await server.drain(drain_s)
+    for task in done - {waiter}:
+        task.result()

@@ -1,0 +1,70 @@
+"""Errors to gRPC status and back, by `google.rpc.Status` details (AIP-193)."""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from tiermesh.shared.errors import DOMAIN, TiermeshError, error_for_reason, reason_for_status
+
+DETAILS_KEY = "grpc-status-details-bin"
+
+
+def status_metadata(error: TiermeshError) -> tuple[tuple[str, str | bytes], ...]:
+    """Returns the trailing metadata that carries an error's reason, field and retry delay."""
+    row = error.row
+    details = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata={"code": row.code})]
+    packed = [_pack(details[0])]
+    if error.field:
+        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.message)
+        packed.append(_pack(error_details_pb2.BadRequest(field_violations=[violation])))
+    trailers: list[tuple[str, str | bytes]] = []
+    if error.retry_after is not None:
+        delay = duration_pb2.Duration()
+        delay.FromMilliseconds(round(error.retry_after * 1000))
+        packed.append(_pack(error_details_pb2.RetryInfo(retry_delay=delay)))
+        trailers.append(("retry-after", str(max(1, round(error.retry_after)))))
+    status = status_pb2.Status(code=row.status.value[0], message=error.message, details=packed)
+    return ((DETAILS_KEY, status.SerializeToString()), *trailers)
+
+
+def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
+    """Returns the error that a failed call reports, from its details where it has any.
+
+    A status without our details, from Envoy or gRPC itself, maps by its code alone.
+    """
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return error_for_reason("INTERNAL", str(error))
+    message = error.details() or error.code().name
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            found = _from_details(value, message)
+            if found is not None:
+                return found
+    return error_for_reason(reason_for_status(error.code()), message)
+
+
+def _from_details(raw: bytes, message: str) -> TiermeshError | None:
+    try:
+        status = status_pb2.Status.FromString(raw)
+    except Exception:  # a peer may send anything here; the bare code still counts
+        return None
+    reason, field, retry_after = "", "", None
+    for detail in status.details:
+        info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            reason = info.reason
+        elif detail.Unpack(bad) and bad.field_violations:
+            field = bad.field_violations[0].field
+        elif detail.Unpack(retry):
+            retry_after = retry.retry_delay.ToMilliseconds() / 1000
+    return error_for_reason(reason, message, field=field, retry_after=retry_after) if reason else None
+
+
+def _pack(
+    message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest | error_details_pb2.RetryInfo,
+) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
