@@ -192,7 +192,7 @@ _S = grpc.StatusCode
 _ROWS = (
     ErrorRow("INVALID_REQUEST", "REQ-400", _S.INVALID_ARGUMENT, 400, "invalid_request_error", "The request is not valid.", "Change the field that the message names."),
     ErrorRow("CONTEXT_TOO_LONG", "REQ-413", _S.INVALID_ARGUMENT, 400, "invalid_request_error", "Prompt and answer exceed the context of every tier allowed.", "Shorten the messages, lower max_tokens, or add a tier with a longer context."),
-    ErrorRow("UNKNOWN_MODEL", "REQ-404", _S.NOT_FOUND, 404, "invalid_request_error", "The model or tier named does not exist.", "List what exists with GET /v1/models, or send model \"auto\"."),
+    ErrorRow("UNKNOWN_MODEL", "REQ-404", _S.NOT_FOUND, 404, "invalid_request_error", "The model or tier named does not exist.", 'List what exists with GET /v1/models, or send model "auto".'),
     ErrorRow("UNAUTHENTICATED", "REQ-401", _S.UNAUTHENTICATED, 401, "authentication_error", "The API key is missing or unknown.", "Send `Authorization: Bearer KEY` with a key of the configuration's tenants."),
     ErrorRow("TENANT_FORBIDDEN", "REQ-403", _S.PERMISSION_DENIED, 403, "permission_error", "The tenant may not use this.", "Ask the operator, or use another tenant's key."),
     ErrorRow("RATE_LIMITED", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tenant sends more requests than its limit.", "Wait for retry-after; raise the tenant's limit in the configuration."),
@@ -204,7 +204,7 @@ _ROWS = (
     ErrorRow("MODEL_LOAD_FAILED", "INF-502", _S.UNAVAILABLE, 503, "server_error", "The tier's model could not be loaded.", "Read the tier's log with `tiermesh logs`; check the model name or path."),
     ErrorRow("DEVICE_FAILED", "CUDA-ERR", _S.UNAVAILABLE, 503, "server_error", "The tier's accelerator or worker failed.", "The engine restarts by itself; read its log if this repeats."),
     ErrorRow("OUT_OF_MEMORY", "MEM-ERR", _S.RESOURCE_EXHAUSTED, 503, "server_error", "The tier ran out of memory.", "Lower the tier's concurrency or context, or give it more memory."),
-    ErrorRow("NOT_APPLICABLE", "INF-412", _S.FAILED_PRECONDITION, 400, "invalid_request_error", "A rules tier has no fixed answer for this prompt.", "Send model \"auto\", or pin a tier with a language model."),
+    ErrorRow("NOT_APPLICABLE", "INF-412", _S.FAILED_PRECONDITION, 400, "invalid_request_error", "A rules tier has no fixed answer for this prompt.", 'Send model "auto", or pin a tier with a language model.'),
     ErrorRow("STREAM_BROKEN", "INF-500", _S.INTERNAL, 500, "server_error", "An answer ended without its terminal event.", "Send the request again; read the tier's log if this repeats."),
     ErrorRow("INTERNAL", "INT-500", _S.INTERNAL, 500, "server_error", "A defect of tiermesh.", "Report it with the trace id and the log lines that carry it."),
 )  # fmt: skip

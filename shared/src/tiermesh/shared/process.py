@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config
 from tiermesh.shared.endpoints import replica_endpoint
 from tiermesh.shared.telemetry import configure_logging, get_logger

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
-
 from tiermesh.shared.config._schema import TiermeshConfig
 
 ENV_PREFIX = "TIERMESH__"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from watchfiles import awatch
-
 from tiermesh.shared.config._load import ConfigError, load_config
 from tiermesh.shared.config._schema import TiermeshConfig
+from watchfiles import awatch
 
 
 async def watch_config(

@@ -12,13 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
-
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.rpc._status import error_from_rpc
 from tiermesh.shared.telemetry import inject_context
 
-_Request = TypeVar("_Request", contravariant=True)
+_Request = TypeVar("_Request", contravariant=True)  # noqa: PLC0105 -- the variance is an accident of the Protocol
 _Response = TypeVar("_Response")
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024

@@ -16,7 +16,6 @@ from typing import Any
 
 import grpc
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, get_current_span
-
 from tiermesh.shared.budget import Budget, set_current_budget
 from tiermesh.shared.errors import InternalError, TiermeshError
 from tiermesh.shared.rpc._status import status_metadata
@@ -34,9 +33,9 @@ class _AroundHandler(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    ) -> Any:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or method.startswith(_INFRASTRUCTURE) or handler.request_streaming:

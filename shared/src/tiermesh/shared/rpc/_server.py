@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-
 from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES
 from tiermesh.shared.rpc._interceptors import BudgetInterceptor, ErrorInterceptor, TraceInterceptor, Trailers
 from tiermesh.shared.telemetry import Tracing, get_logger

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
-
 from tiermesh.shared.errors import DOMAIN, TiermeshError, error_for_reason, reason_for_status
 
 DETAILS_KEY = "grpc-status-details-bin"

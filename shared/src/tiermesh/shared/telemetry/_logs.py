@@ -58,4 +58,4 @@ def configure_logging(service: str, *, level: str = "info") -> None:
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """Returns the logger of a module. Never pass it prompts, answers or keys."""
-    return cast(structlog.typing.FilteringBoundLogger, structlog.get_logger(logger=name))
+    return cast("structlog.typing.FilteringBoundLogger", structlog.get_logger(module=name))
