@@ -5,13 +5,11 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.shared.budget import Budget, current_budget
 from tiermesh.shared.errors import BudgetExhausted, InternalError, QueueFull, Unavailable
 from tiermesh.shared.rpc import Service, call_stream, call_unary, open_channel, open_server
-from tiermesh.shared.telemetry import open_tracing
+from tiermesh.shared.testing import recorded_tracing
 
 SERVICE = engine_pb2.DESCRIPTOR.services_by_name["EngineService"].full_name
 
@@ -49,16 +47,14 @@ class Scripted(engine_pb2_grpc.EngineServiceServicer):
 @asynccontextmanager
 async def serving(drain_s=0.0):
     servicer = Scripted()
-    exporter = InMemorySpanExporter()
-    async with open_tracing("test", instance="test-0", endpoint="http://127.0.0.1:9") as tracing:
-        tracing.provider.add_span_processor(SimpleSpanProcessor(exporter))
-        service = Service(SERVICE, lambda s: engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, s))
+    service = Service(SERVICE, lambda s: engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, s))
+    with recorded_tracing() as tracing:
         async with open_server(
             [service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30, drain_s=drain_s
         ) as server:
             await server.set_serving(True)
             async with open_channel(f"127.0.0.1:{server.port}") as channel:
-                yield servicer, engine_pb2_grpc.EngineServiceStub(channel), tracing.tracer, exporter, server, channel
+                yield servicer, engine_pb2_grpc.EngineServiceStub(channel), tracing.tracer, tracing, server, channel
 
 
 def generate(stub, what, tracer, budget=None):
@@ -141,10 +137,10 @@ async def test_cancelling_the_caller_cancels_the_handler():
 
 
 async def test_client_and_server_spans_form_one_trace():
-    async with serving() as (_, stub, tracer, exporter, *_):
+    async with serving() as (_, stub, tracer, tracing, *_):
         with tracer.start_as_current_span("root"):
             [e async for e in generate(stub, "ok", tracer)]
-    spans = {span.name: span for span in exporter.get_finished_spans()}
+    spans = {span.name: span for span in tracing.finished}
     root, client, server = spans["root"], spans["Generate"], spans["EngineService/Generate"]
     assert {s.context.trace_id for s in spans.values()} == {root.context.trace_id}
     assert client.parent.span_id == root.context.span_id
@@ -166,7 +162,7 @@ async def test_drain_lets_a_call_finish_and_refuses_new_ones():
 
 
 async def test_a_taken_port_is_refused():
-    async with serving() as (_, _, _, _, server, _), open_tracing("t", instance="t", endpoint=None) as tracing:
+    async with serving() as (_, _, _, tracing, server, _):
         with pytest.raises(OSError, match=f"127.0.0.1:{server.port}"):
             async with open_server([], address=f"127.0.0.1:{server.port}", tracing=tracing, default_deadline_s=1):
                 pass

@@ -27,7 +27,7 @@ Metadata = Sequence[tuple[str, str | bytes]]
 """gRPC metadata."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tracing:
     """The tracer of a process."""
 
