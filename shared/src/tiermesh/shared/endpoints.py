@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from tiermesh.shared.config import TiermeshConfig
 
 ROUTER, CLASSIFIER, CACHE = "router", "classifier", "cache"
+TRACES = "traces"
+"""The trace store: one process with a port of its own, and no cluster of Envoy's."""
 _BLOCK = 20
 _FIRST_TIER = 100
 
@@ -49,6 +51,8 @@ def replica_count(config: TiermeshConfig, cluster: str) -> int:
 
 def replica_endpoint(config: TiermeshConfig, cluster: str, replica: int) -> Endpoint:
     """Returns where replica number `replica`, from 0, of a cluster listens on this machine."""
+    if cluster == TRACES:
+        return Endpoint(config.network.bind, config.network.traces_port)
     simple = {ROUTER: 0, CLASSIFIER: _BLOCK, CACHE: 2 * _BLOCK}
     if cluster in simple:
         offset = simple[cluster]
