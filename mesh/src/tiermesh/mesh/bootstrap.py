@@ -1,0 +1,86 @@
+"""What an Envoy is started with: who it is, where the control plane is, and its own admin page.
+
+Everything else reaches Envoy over ADS. The document is plain data, so that the local supervisor,
+the Helm chart and the tests can all write it as YAML.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from tiermesh.mesh.role import Role
+from tiermesh.shared.config import TiermeshConfig
+
+XDS_CLUSTER = "xds"
+"""The only static cluster: the control plane."""
+
+_CONTROL_PLANE = "mesh"
+_HTTP2 = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+
+def make_bootstrap(
+    config: TiermeshConfig,
+    *,
+    role: Role = "local",
+    node_id: str = "local",
+    protocol: Literal["delta", "sotw"] = "delta",
+) -> dict[str, Any]:
+    """Returns the bootstrap document of an Envoy.
+
+    Args:
+        config: The mesh's configuration; its `network` and `discovery` sections are read.
+        role: Which listeners the control plane gives to this Envoy.
+        node_id: Name of this Envoy in the control plane's status.
+        protocol: The variant of ADS to speak.
+    """
+    host, kind = config.network.bind, "STATIC"
+    if config.discovery.mode == "dns":
+        host = f"{config.discovery.dns_prefix}{_CONTROL_PLANE}{config.discovery.dns_suffix}"
+        kind = "STRICT_DNS"
+    ads = {"ads": {}, "resource_api_version": "V3"}
+    document = {
+        "node": {"id": node_id, "cluster": "tiermesh", "metadata": {"role": role}},
+        # Loopback always: the admin page can stop Envoy and shows its configuration.
+        "admin": {"address": _address("127.0.0.1", config.network.admin_port)},
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC" if protocol == "delta" else "GRPC",
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": True,
+                "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER}}],
+            },
+            "cds_config": ads,
+            "lds_config": ads,
+        },
+        "static_resources": {
+            "clusters": [
+                {
+                    "name": XDS_CLUSTER,
+                    "type": kind,
+                    "connect_timeout": "1s",
+                    "typed_extension_protocol_options": {
+                        _HTTP2: {
+                            "@type": f"type.googleapis.com/{_HTTP2}",
+                            "explicit_http_config": {
+                                "http2_protocol_options": {
+                                    # A control plane that is gone without a word is noticed in 20 s.
+                                    "connection_keepalive": {"interval": "15s", "timeout": "5s"}
+                                }
+                            },
+                        }
+                    },
+                    "load_assignment": {
+                        "cluster_name": XDS_CLUSTER,
+                        "endpoints": [
+                            {"lb_endpoints": [{"endpoint": {"address": _address(host, config.network.xds_port)}}]}
+                        ],
+                    },
+                }
+            ]
+        },
+    }
+    return cast("dict[str, Any]", document)
+
+
+def _address(host: str, port: int) -> dict[str, Any]:
+    return {"socket_address": {"address": host, "port_value": port}}
