@@ -92,6 +92,7 @@ class CachedAnswer(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
     TASK_TYPE_FIELD_NUMBER: _builtins.int
+    COMPLEXITY_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier that produced it."""
     model: _builtins.str
@@ -100,6 +101,8 @@ class CachedAnswer(_message.Message):
     """Whether its text was made up by a queueing model."""
     task_type: _builtins.str
     """Task type name, for freshness rules."""
+    complexity: _builtins.float
+    """How strong a model the request needed when it was answered, 0 to 1."""
     @_builtins.property
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_answer_pb2.Delta]:
         """The pieces in the order they were streamed."""
@@ -127,10 +130,11 @@ class CachedAnswer(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         simulated: _builtins.bool = ...,
         task_type: _builtins.str = ...,
+        complexity: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "model", b"model", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "model", b"model", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
