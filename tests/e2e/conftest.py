@@ -1,0 +1,38 @@
+"""One mesh per profile, shared by all end-to-end tests that do not break it."""
+
+import pytest
+from harness.mesh import running_mesh
+from harness.otlp import otlp_receiver
+
+PROFILES = ["lite", pytest.param("local", marks=pytest.mark.vllm)]
+
+
+@pytest.fixture(scope="session")
+def lite(tmp_path_factory):
+    """A mesh whose L1 and L2 are simulated, with a real OTLP collector behind it."""
+    with otlp_receiver() as collector:
+        folder = tmp_path_factory.mktemp("lite")
+        with running_mesh(folder, "lite", OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint) as mesh:
+            yield mesh, collector
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory):
+    """A mesh whose L1 and L2 are real vLLM engines with real weights."""
+    with running_mesh(tmp_path_factory.mktemp("local"), "local") as mesh:
+        yield mesh
+
+
+@pytest.fixture(params=PROFILES)
+def mesh(request):
+    """The mesh of each profile in turn."""
+    if request.param == "local":
+        return request.getfixturevalue("local")
+    return request.getfixturevalue("lite")[0]
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A lite mesh of the test's own, to be broken."""
+    with running_mesh(tmp_path, "lite") as mesh:
+        yield mesh

@@ -1,0 +1,70 @@
+"""One connected trace per request, with the caller's trace id, at a real OTLP receiver and in the terminal."""
+
+import secrets
+
+import pytest
+
+EXPECTED_SERVICES = {"tiermesh-envoy", "tiermesh-router", "tiermesh-classifier", "tiermesh-cache", "tiermesh-engine"}
+
+
+@pytest.mark.parametrize("text", ["Tell me about spring.", "说说春天。"])
+async def test_one_tree_from_the_caller_to_the_engine(lite, text):
+    mesh, collector = lite
+    trace_id, parent = secrets.token_hex(16), secrets.token_hex(8)
+    headers = {"traceparent": f"00-{trace_id}-{parent}-01"}
+    with mesh.http() as client:
+        body = {
+            "model": "auto",
+            "messages": [{"role": "user", "content": text + secrets.token_hex(4)}],
+            "max_tokens": 4,
+            "temperature": 0,
+        }
+        response = client.post("/v1/chat/completions", json=body, headers=headers)
+    assert response.headers["x-tiermesh-trace-id"] == trace_id
+    spans = await collector.wait_for_trace(trace_id, services=EXPECTED_SERVICES)
+    by_id = {span.span_id: span for span in spans}
+    assert len(by_id) == len(spans)
+    roots = [span for span in spans if span.parent_span_id not in by_id]
+    assert [span.parent_span_id for span in roots] == [parent]
+    assert roots[0].service == "tiermesh-envoy"
+
+    def path(span):
+        names = []
+        while span is not None:
+            names.append(span.service)
+            span = by_id.get(span.parent_span_id)
+        return names[::-1]
+
+    engine = next(s for s in spans if s.service == "tiermesh-engine")
+    hops = [name for n, name in enumerate(path(engine)) if n == 0 or name != path(engine)[n - 1]]
+    assert hops == ["tiermesh-envoy", "tiermesh-router", "tiermesh-envoy", "tiermesh-engine"]
+    attributes = {k: v for s in spans if s.service == "tiermesh-router" for k, v in s.attributes.items()}
+    assert attributes["tiermesh.tier"] == "l1"
+    assert attributes["tiermesh.cache"] == "miss"
+    assert attributes["tiermesh.completion_tokens"] == 4
+    assert attributes["tiermesh.ttft_ms"] > 0
+    classifier = next(s for s in spans if s.service == "tiermesh-classifier")
+    assert any("complexity" in key for key in classifier.attributes)
+    dump = repr([(s.name, s.attributes) for s in spans])
+    assert text not in dump
+    assert mesh.key not in dump
+
+
+def test_the_last_traces_are_shown_in_the_terminal(mesh):
+    with mesh.http() as client:
+        body = {"model": "auto", "messages": [{"role": "user", "content": "Tell me about autumn."}], "max_tokens": 4}
+        trace_id = client.post("/v1/chat/completions", json=body).headers["x-tiermesh-trace-id"]
+    for _ in range(30):
+        shown = mesh.tiermesh("trace", trace_id, check=False)
+        if shown.returncode == 0 and "engine" in shown.stdout and "envoy" in shown.stdout:
+            break
+    assert trace_id in shown.stdout
+    for word in ("envoy", "router", "classifier", "cache", "engine", "ms"):
+        assert word in shown.stdout
+    assert trace_id[:8] in mesh.tiermesh("trace").stdout
+
+
+def test_an_unknown_trace_is_said_to_be_unknown(lite):
+    shown = lite[0].tiermesh("trace", "0" * 31 + "1", check=False)
+    assert shown.returncode != 0
+    assert "trace" in (shown.stdout + shown.stderr).lower()

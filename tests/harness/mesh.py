@@ -1,0 +1,163 @@
+"""A whole mesh of real processes, started the way a user starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import grpc
+import httpx
+import openai
+import psutil
+import yaml
+from harness.ports import free_port_base, network_environment
+from tiermesh.shared.config import TiermeshConfig, load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+TIERMESH = Path(sys.executable).parent / "tiermesh"
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A running mesh with a state folder, configuration and ports of its own."""
+
+    folder: Path
+    environ: dict[str, str]
+
+    @property
+    def config_path(self) -> Path:
+        """Its configuration file, which tests may change."""
+        return self.folder / "mesh.yaml"
+
+    @property
+    def state(self) -> Path:
+        """Its state folder."""
+        return self.folder / "state"
+
+    @cached_property
+    def config(self) -> TiermeshConfig:
+        """The configuration it was started with."""
+        return load_config(self.config_path, self.environ)
+
+    @cached_property
+    def key(self) -> str:
+        """An API key of tenant `local`."""
+        return (self.state / "keys" / "local").read_text(encoding="utf-8").split()[0]
+
+    @property
+    def url(self) -> str:
+        """The ingress, without a path."""
+        return f"http://127.0.0.1:{self.config.network.ingress_port}"
+
+    @property
+    def target(self) -> str:
+        """The ingress as a gRPC target."""
+        return f"127.0.0.1:{self.config.network.ingress_port}"
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """gRPC metadata that authenticates."""
+        return (("authorization", f"Bearer {self.key}"),)
+
+    def openai(self, **options: object) -> openai.OpenAI:
+        """The official client, with nothing changed but its base URL and key; it does not retry."""
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1", api_key=self.key, **{"max_retries": 0, "timeout": 60, **options}
+        )
+
+    def http(self, **options: object) -> httpx.Client:
+        """A plain HTTP client that authenticates."""
+        headers = {"authorization": f"Bearer {self.key}"}
+        return httpx.Client(base_url=self.url, **{"headers": headers, "timeout": 60, **options})
+
+    def channel(self) -> grpc.aio.Channel:
+        """A plain gRPC channel to the ingress."""
+        return grpc.aio.insecure_channel(self.target)
+
+    def tiermesh(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Runs the command line against this mesh."""
+        return subprocess.run(
+            [TIERMESH, *arguments], env=self.environ, check=check, timeout=timeout, capture_output=True, text=True
+        )
+
+    def edit(self, change: dict[str, object]) -> None:
+        """Merges keys into the configuration file, by replacing the file in one step."""
+        raw = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
+        raw.update(change)
+        self.write(yaml.safe_dump(raw, allow_unicode=True))
+
+    def write(self, text: str) -> None:
+        """Replaces the configuration file in one step."""
+        fresh = self.config_path.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(self.config_path)
+
+    def processes(self) -> list[psutil.Process]:
+        """Every live process of this mesh: all that were started with its folder in their environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("TIERMESH_STATE") == str(self.state) and process.pid != os.getpid():
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return [p for p in found if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    def process(self, *words: str) -> psutil.Process:
+        """Returns the one process whose command line has all of `words`.
+
+        Raises:
+            LookupError: there is none.
+        """
+        for process in self.processes():
+            line = process.cmdline()
+            if all(any(word in part for part in line) for word in words):
+                return process
+        raise LookupError(f"no process with {words} among {[p.cmdline() for p in self.processes()]}")
+
+
+def prepare_mesh(folder: Path, profile: str, change: dict[str, object] | None = None) -> Mesh:
+    """Lays out a mesh of a shipped profile below `folder`, on free ports, without starting it."""
+    profiles = ROOT / "mesh" / "profiles"
+    for source in profiles.glob("*.yaml"):
+        shutil.copy(source, folder / source.name)
+    (folder / "mesh.yaml").write_text(
+        yaml.safe_dump({"extends": f"{profile}.yaml", **(change or {})}), encoding="utf-8"
+    )
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("TIERMESH", "OTEL_", "REDIS_URL"))}
+    environ |= network_environment(free_port_base())
+    environ |= {
+        "TIERMESH_CONFIG": str(folder / "mesh.yaml"),
+        "TIERMESH_STATE": str(folder / "state"),
+        "NO_COLOR": "1",
+    }
+    return Mesh(folder, environ)
+
+
+@contextmanager
+def running_mesh(folder: Path, profile: str, change: dict[str, object] | None = None, **environ: str) -> Iterator[Mesh]:
+    """Starts a mesh of a shipped profile and stops it at the end.
+
+    Args:
+        folder: An empty folder for its configuration and state.
+        profile: `lite` or `local`.
+        change: Keys that override the profile's.
+        environ: Extra environment of all its processes.
+    """
+    mesh = prepare_mesh(folder, profile, change)
+    mesh.environ.update(environ)
+    started = mesh.tiermesh("up", "--config", str(mesh.config_path), check=False, timeout=300)
+    if started.returncode != 0:
+        mesh.tiermesh("down", check=False)
+        raise RuntimeError(f"tiermesh up failed:\n{started.stdout}\n{started.stderr}")
+    try:
+        yield mesh
+    finally:
+        mesh.tiermesh("down")
