@@ -1,6 +1,7 @@
 """Fakes for tests. Nothing here runs in production."""
 
 from tiermesh.shared.testing._clock import FakeClock
+from tiermesh.shared.testing._store import FakeAnswerStore
 from tiermesh.shared.testing._tracing import RecordedTracing, recorded_tracing
 
-__all__ = ["FakeClock", "RecordedTracing", "recorded_tracing"]
+__all__ = ["FakeAnswerStore", "FakeClock", "RecordedTracing", "recorded_tracing"]

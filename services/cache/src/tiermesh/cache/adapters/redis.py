@@ -1,0 +1,124 @@
+"""Redis as the answer store.
+
+Nothing is retried here: a failed lookup is a miss, and retries live in Envoy alone. RESP2 without
+the client's greetings makes a new connection cost one TCP handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+from redis.maint_notifications import MaintNotificationsConfig
+from tiermesh.shared.config import ConfigError
+from tiermesh.shared.errors import Unavailable
+
+_CONNECTIONS = 32
+_SOCKET_TIMEOUT_S = 1.0
+"""Ends operations that nobody waits for any more; far above what a caller waits."""
+_PAGE = 1000
+
+
+class RedisStore:
+    """An `AnswerStore` in Redis, or in a server that speaks its protocol."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
+        """Returns both values as of one moment, None for what is not there."""
+        generation, value = await _answer(self._client.mget([generation_key, entry_key]))
+        return generation, value
+
+    async def settle(self, generation_key: bytes, fresh: bytes) -> bytes:
+        """Returns the value of a key, after setting it to `fresh` if it had none."""
+        present = await _answer(self._client.get(generation_key))
+        if present is None and not await _answer(self._client.set(generation_key, fresh, nx=True)):
+            present = await _answer(self._client.get(generation_key))
+        return fresh if present is None else bytes(present)
+
+    async def write(self, key: bytes, value: bytes, ttl_ms: int) -> bool:
+        """Sets a value that expires. Returns False where Redis is full or read-only."""
+        try:
+            return bool(await _reply(self._client.set(key, value, px=ttl_ms)))
+        except ResponseError:
+            return False
+
+    async def replace(self, key: bytes, value: bytes) -> bool:
+        """Sets a value that does not expire. Returns False where Redis is full or read-only."""
+        try:
+            return bool(await _reply(self._client.set(key, value)))
+        except ResponseError:
+            return False
+
+    async def remove(self, *keys: bytes) -> int:
+        """Forgets keys; returns how many there were."""
+        return int(await _answer(self._client.unlink(*keys)))
+
+    async def page(self, prefix: bytes, cursor: int) -> tuple[int, list[bytes]]:
+        """Returns some of the keys that begin with `prefix`, and the cursor of the next page."""
+        following, keys = await _answer(self._client.scan(cursor, match=prefix + b"*", count=_PAGE))
+        return int(following), list(keys)
+
+
+@asynccontextmanager
+async def open_redis_store(
+    url: str, *, connections: int = _CONNECTIONS, socket_timeout_s: float = _SOCKET_TIMEOUT_S
+) -> AsyncIterator[RedisStore]:
+    """Opens a pool that connects on first use, so that a Redis that is down is no hindrance.
+
+    Args:
+        url: `redis://`, `rediss://` or `unix://`. It may carry a password and is never shown.
+        connections: Most connections; further operations wait for one.
+        socket_timeout_s: Longest wait for one reply or one connection.
+
+    Raises:
+        ConfigError: the URL is not one.
+    """
+    try:
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=socket_timeout_s,
+            socket_timeout=socket_timeout_s,
+            socket_connect_timeout=socket_timeout_s,
+            protocol=2,
+            driver_info=None,
+            maint_notifications_config=MaintNotificationsConfig(enabled=False),
+            retry=Retry(NoBackoff(), 0),
+        )
+        # Wrong options only show when a connection is made; this one is not opened.
+        cast("Any", pool).make_connection()
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"REDIS_URL or cache.redis_url: {error}; write redis://host:port/0, rediss://... or unix:///path"
+        ) from None
+    client = Redis(connection_pool=pool)
+    try:
+        yield RedisStore(client)
+    finally:
+        await client.aclose()
+        await pool.aclose()
+
+
+async def _reply(command: Awaitable[Any]) -> Any:
+    """Awaits a reply; an error reply of a living Redis stays a ResponseError."""
+    try:
+        return await command
+    except ResponseError:
+        raise
+    except (RedisError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
+
+
+async def _answer(command: Awaitable[Any]) -> Any:
+    """Awaits a reply where an error reply is of no more use than none."""
+    try:
+        return await _reply(command)
+    except ResponseError as error:
+        raise Unavailable(f"Redis refuses ({type(error).__name__})") from error
