@@ -45,9 +45,7 @@ class Traffic:
     async def more(self, count):
         """Waits for `count` more results."""
         target = len(self.results) + count
-        async with asyncio.timeout(60):
-            while len(self.results) < target:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.results) >= target)
 
     def failures(self):
         return [result for result in self.results if result[0] != 200]
@@ -61,7 +59,7 @@ async def until(condition, timeout=60):
                     return
             except (LookupError, httpx.HTTPError):
                 pass
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
 
 
 def healthy(mesh, cluster):

@@ -34,8 +34,7 @@ def headers(mesh, text, model="auto", **more):
         (f"Summarise this text: {LONG}", "l2", None),
         (f"请总结下面的文字：{LONG_ZH}", "l2", None),
         (
-            "First analyse our sales data, then find the three weakest regions, then write a plan for each, "
-            "and finally estimate the cost of every plan.",
+            "First analyse our sales data, then find the weakest regions, then write a plan for each, finally cost them.",
             "l2",
             "planning",
         ),

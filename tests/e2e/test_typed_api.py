@@ -54,7 +54,7 @@ async def test_explain_decides_without_generating(mesh):
         ask = router_pb2.ExplainRequest(request=request("写一个Python函数，实现快速排序，并解释它的复杂度"))
         answer = await stub.Explain(ask, timeout=10, metadata=mesh.metadata)
     assert answer.route.tier == "l2"
-    assert list(answer.candidates)[0] == "l2"
+    assert answer.candidates[0] == "l2"
     assert answer.classification.task_type == answer.route.task_type
     assert answer.classification.features
     assert answer.classification.languages[0] == "zh"

@@ -1,0 +1,197 @@
+"""What the mesh adds to a request: latency and throughput against calling the engine directly.
+
+    make bench-overhead
+    python benchmarks/overhead.py --rounds 3 --requests 600
+
+Starts a whole mesh of its own whose L1 is the simulated backend with no delay, so that what is
+measured is the mesh. Three paths are measured in turn, in every round, by the same gRPC client:
+
+    direct       client -> engine
+    envoy_only   client -> Envoy's mesh listener -> engine
+    mesh         client -> Envoy ingress -> router -> (cache, classifier) -> engine, then a cache write
+
+Every prompt is new, so `mesh` always misses the cache and does all of its work. The figures are
+medians over the rounds. Writes benchmarks/out/overhead.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import uvloop
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from harness.mesh import Mesh, running_mesh  # noqa: E402 -- the harness is not installed
+
+from tiermesh.api.common.v1 import chat_pb2  # noqa: E402
+from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc  # noqa: E402
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc  # noqa: E402
+from tiermesh.shared.endpoints import mesh_target, replica_endpoint  # noqa: E402
+
+OUT = ROOT / "benchmarks" / "out" / "overhead.json"
+INSTANT = {
+    "tiers": [
+        {
+            "name": "l1",
+            "simulated_ttft_ms": 0,
+            "simulated_tokens_per_second": 1_000_000,
+            "slots": 256,
+            "queue": 1024,
+        }
+    ]
+}
+MAX_TOKENS = 8
+Call = Callable[[int], Awaitable[None]]
+
+
+def _messages(n: int) -> list[chat_pb2.Message]:
+    return [chat_pb2.Message(role=chat_pb2.ROLE_USER, content=f"Tell me something about the number {n}.")]
+
+
+def engine_call(channel: grpc.aio.Channel) -> Call:
+    """Returns a call of the engine over `channel`."""
+    stub = engine_pb2_grpc.EngineServiceStub(channel)
+
+    async def call(n: int) -> None:
+        sampling = chat_pb2.Sampling(max_tokens=MAX_TOKENS)
+        request = engine_pb2.GenerateRequest(
+            request_id=str(n), tenant="local", messages=_messages(n), sampling=sampling
+        )
+        last = None
+        async for response in stub.Generate(request, timeout=30):
+            last = response
+        if last is None or last.WhichOneof("event") != "done":
+            raise RuntimeError(f"the engine's answer did not end in done: {last}")
+
+    return call
+
+
+def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]) -> Call:
+    """Returns a call of the whole mesh over `channel`."""
+    stub = router_pb2_grpc.RouterServiceStub(channel)
+
+    async def call(n: int) -> None:
+        sampling = chat_pb2.Sampling(max_tokens=MAX_TOKENS)
+        request = router_pb2.GenerateRequest(model="auto", messages=_messages(n), sampling=sampling)
+        last = None
+        async for response in stub.Generate(request, timeout=30, metadata=metadata):
+            last = response
+        if last is None or last.WhichOneof("event") != "done":
+            raise RuntimeError(f"the mesh's answer did not end in done: {last}")
+
+    return call
+
+
+async def measure(
+    call: Call, numbers: itertools.count[int], *, in_flight: int, requests: int
+) -> tuple[list[float], float]:
+    """Makes `requests` calls with `in_flight` at a time.
+
+    Returns:
+        Latency of each call in milliseconds, and calls per second over all.
+    """
+    latencies: list[float] = []
+    left = iter(range(requests))
+
+    async def worker() -> None:
+        for _ in left:
+            begun = time.perf_counter()
+            await call(next(numbers))
+            latencies.append((time.perf_counter() - begun) * 1000)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+    return latencies, requests / (time.perf_counter() - begun)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Returns the value below which `share` of the values lie (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dict[str, dict[str, float]]:
+    """Measures the three paths and returns the medians over the rounds."""
+    engine = str(replica_endpoint(mesh.config, "engine-l1", 0))
+    through_envoy = (("grpc.default_authority", "engine-l1"),)
+    async with (
+        grpc.aio.insecure_channel(engine) as direct,
+        grpc.aio.insecure_channel(mesh_target(mesh.config), options=through_envoy) as envoy,
+        grpc.aio.insecure_channel(mesh.target) as ingress,
+    ):
+        calls = {
+            "direct": engine_call(direct),
+            "envoy_only": engine_call(envoy),
+            "mesh": router_call(ingress, mesh.metadata),
+        }
+        numbers = itertools.count(time.time_ns() % 1_000_000_000 * 1000)
+        seen: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
+        task = progress.add_task("measuring", total=rounds * len(calls))
+        for name, call in calls.items():
+            await measure(call, numbers, in_flight=8, requests=100)
+        for _ in range(rounds):
+            for name, call in calls.items():
+                progress.update(task, description=f"measuring {name}")
+                alone, _ = await measure(call, numbers, in_flight=1, requests=requests // 2)
+                loaded, rate = await measure(call, numbers, in_flight=32, requests=requests * 2)
+                seen[name].append(
+                    {
+                        "p50_ms_1": percentile(alone, 0.5),
+                        "p99_ms_1": percentile(alone, 0.99),
+                        "rps_32": rate,
+                        "p50_ms_32": percentile(loaded, 0.5),
+                        "p99_ms_32": percentile(loaded, 0.99),
+                    }
+                )
+                progress.advance(task)
+    return {
+        name: {key: round(statistics.median(r[key] for r in results), 3) for key in results[0]}
+        for name, results in seen.items()
+    }
+
+
+def main() -> int:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="how often every path is measured (default: 3)")
+    parser.add_argument(
+        "--requests", type=int, default=600, help="half of it at 1 in flight, twice at 32 (default: 600)"
+    )
+    arguments = parser.parse_args()
+    console = Console()
+    with Progress(console=console, transient=True) as progress, tempfile.TemporaryDirectory() as folder:
+        progress.add_task("starting a mesh", total=None)
+        with running_mesh(Path(folder), "lite", INSTANT) as mesh:
+            results = uvloop.run(run(mesh, arguments.rounds, arguments.requests, progress))
+    table = Table(title=f"Overhead, medians of {arguments.rounds} rounds ({platform.machine()}, simulated engine)")
+    for column in ("path", "p50 ms @1", "p99 ms @1", "req/s @32", "p50 ms @32", "p99 ms @32"):
+        table.add_column(column, justify="left" if column == "path" else "right")
+    for name, row in results.items():
+        table.add_row(name, *(f"{value:.2f}" for value in row.values()))
+    console.print(table)
+    added = results["mesh"]["p50_ms_1"] - results["direct"]["p50_ms_1"]
+    console.print(f"The mesh adds {added:.2f} ms to the median request at 1 in flight.")
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    console.print(f"written: {OUT.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
