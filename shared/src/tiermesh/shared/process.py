@@ -79,7 +79,7 @@ def main(
     if arguments.config is None:
         parser.error("--config is required: name the configuration file, or set TIERMESH_CONFIG")
     try:
-        config = load_config(arguments.config.resolve(), os.environ)
+        config = load_config(arguments.config.absolute(), os.environ)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -91,7 +91,7 @@ def main(
     address = arguments.listen or str(replica_endpoint(config, cluster, arguments.replica))
     process = Process(
         config,
-        arguments.config.resolve(),
+        arguments.config.absolute(),
         dict(os.environ),
         cluster,
         arguments.replica,

@@ -43,11 +43,10 @@ def parse_config(raw: Mapping[str, Any], path: Path, environ: Mapping[str, str] 
         config = TiermeshConfig.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(_describe(error, path)) from None
-    return (
-        config
-        if config.rules.is_absolute()
-        else config.model_copy(update={"rules": (path.parent / config.rules).resolve()})
-    )
+    if config.rules.is_absolute():
+        return config
+    # Not resolved: Kubernetes puts files behind a symbolic link that it replaces when they change.
+    return config.model_copy(update={"rules": (path.parent / config.rules).absolute()})
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
