@@ -21,6 +21,7 @@ import asyncio
 import itertools
 import json
 import platform
+import secrets
 import statistics
 import sys
 import tempfile
@@ -38,7 +39,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from harness.mesh import Mesh, running_mesh  # noqa: E402 -- the harness is not installed
-
 from tiermesh.api.common.v1 import chat_pb2  # noqa: E402
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc  # noqa: E402
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc  # noqa: E402
@@ -140,10 +140,10 @@ async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dic
             "envoy_only": engine_call(envoy),
             "mesh": router_call(ingress, mesh.metadata),
         }
-        numbers = itertools.count(time.time_ns() % 1_000_000_000 * 1000)
+        numbers = itertools.count(secrets.randbelow(10**9) * 1000)
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
         task = progress.add_task("measuring", total=rounds * len(calls))
-        for name, call in calls.items():
+        for call in calls.values():
             await measure(call, numbers, in_flight=8, requests=100)
         for _ in range(rounds):
             for name, call in calls.items():

@@ -12,13 +12,14 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class NetworkConfig(_Section):
     """Where the local mesh listens."""
 
     bind: str = "127.0.0.1"
+    """Address on which everything but the admin page listens. Loopback unless you mean otherwise."""
     ingress_port: Port = 8080
     """Envoy's door for HTTP/1.1, HTTP/2 and gRPC."""
     admin_port: Port = 9901
@@ -39,6 +40,7 @@ class TenantConfig(_Section):
     """Someone who may send requests."""
 
     name: Name
+    """Name in labels, cache keys and logs."""
     key_file: Path | None = None
     """File with API keys, one a line. Relative to the state folder."""
     key_env: str | None = None
@@ -55,9 +57,11 @@ class LimitsConfig(_Section):
     """What one request or one tenant may ask for at most."""
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 4 * 1024 * 1024
+    """Longest request body; a longer one is refused with 413."""
     requests_per_second: Annotated[int, Field(ge=1)] = 2000
     """Sustained rate per tenant at the ingress."""
     burst: Annotated[int, Field(ge=1)] = 4000
+    """Requests that a tenant may send at once above its rate."""
 
 
 class DeadlineConfig(_Section):
@@ -87,6 +91,7 @@ class ServiceConfig(_Section):
     """A stateless service."""
 
     replicas: Annotated[int, Field(ge=1, le=10)] = 1
+    """Processes that share the work."""
 
 
 class RouterConfig(ServiceConfig):
@@ -100,12 +105,15 @@ class CacheConfig(ServiceConfig):
     """The answer cache."""
 
     enabled: bool = True
+    """Whether answers are kept and looked up at all."""
     redis_url: str | None = None
     """An existing Redis, such as redis://host:6379/0; the environment's REDIS_URL wins. None starts the embedded one."""
     ttl_s: Annotated[int, Field(ge=1)] = 3600
+    """How long an answer is kept, give or take a tenth."""
     store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5
     """Longest wait for Redis; past it a lookup is a miss."""
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
+    """Larger answers are not kept."""
     max_memory_mb: Annotated[int, Field(ge=16)] = 256
     """Memory cap of the embedded Redis."""
 
@@ -114,12 +122,15 @@ class TierConfig(_Section):
     """One model tier. Tiers are listed from the cheapest to the strongest."""
 
     name: Name
+    """Name in labels and in `tier:NAME` pins."""
     backend: Literal["rules", "vllm", "simulated"]
+    """`rules`: fixed answers. `vllm`: a language model. `simulated`: a queueing model that makes text up."""
     model: str = "rules"
     """`package:smollm2-135m-instruct`, a Hugging Face id, or a folder."""
     served_model: str | None = None
     """Identifier that callers see; the default is the tier's model without its path."""
     replicas: Annotated[int, Field(ge=1, le=10)] = 1
+    """Engine processes that share the work."""
     context_tokens: Annotated[int, Field(ge=64)] = 2048
     """Prompt and answer together."""
     answer_tokens: Annotated[int, Field(ge=1)] = 512
@@ -129,6 +140,7 @@ class TierConfig(_Section):
     task_types: tuple[str, ...] = ()
     """Only these kinds of work, by name; empty means all."""
     excluded_task_types: tuple[str, ...] = ()
+    """Never these kinds of work, by name."""
     languages: tuple[str, ...] = ()
     """Only these ISO 639-1 codes; empty means all."""
     slots: Annotated[int, Field(ge=1)] = 16
@@ -146,7 +158,9 @@ class TierConfig(_Section):
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     """vLLM on GPU: share of the card's memory."""
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    """vLLM on GPU: cards that one replica is spread over."""
     dtype: str = "auto"
+    """vLLM: number format of weights and activations, such as `bfloat16`."""
     simulated_ttft_ms: Annotated[float, Field(ge=0)] = 40.0
     """Simulated backend: time to the first token of an idle engine."""
     simulated_tokens_per_second: Annotated[float, Field(gt=0)] = 60.0
@@ -183,6 +197,7 @@ class LoggingConfig(_Section):
     """Logs."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe messages that are written."""
     prompts: bool = False
     """Whether prompts and answers may appear in logs."""
 
@@ -206,12 +221,14 @@ class TiermeshConfig(_Section):
     network: NetworkConfig = NetworkConfig()
     discovery: DiscoveryConfig = DiscoveryConfig()
     tenants: Annotated[tuple[TenantConfig, ...], Field(min_length=1)]
+    """Who may send requests."""
     limits: LimitsConfig = LimitsConfig()
     deadlines: DeadlineConfig = DeadlineConfig()
     router: RouterConfig = RouterConfig()
     classifier: ServiceConfig = ServiceConfig()
     cache: CacheConfig = CacheConfig()
     tiers: Annotated[tuple[TierConfig, ...], Field(min_length=1, max_length=16)]
+    """Model tiers, from the cheapest to the strongest."""
     rules: Path = Path("rules.yaml")
     """File with routing rules, fixed answers and labels. Relative to this file."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
