@@ -1,0 +1,82 @@
+{{/* tiermesh.yaml, as every process reads it, and what of it makes a process start anew. */}}
+
+{{/* Replicas are left out: in dns mode the control plane finds them by name, so scaling changes no file. */}}
+{{- define "tiermesh.config" -}}
+{{- $tenants := list -}}
+{{- range .Values.tenants -}}
+{{- if eq .keysFrom "env" -}}
+{{- $tenants = append $tenants (dict "name" .name "key_env" (include "tiermesh.keyEnv" .)) -}}
+{{- else -}}
+{{- $tenants = append $tenants (dict "name" .name "key_file" (printf "/etc/tiermesh-keys/%s" .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- $tiers := list -}}
+{{- range .Values.tiers -}}
+{{- $tiers = append $tiers (merge (dict "name" .name) .config) -}}
+{{- end -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if not $config.tracing.otlp_endpoint -}}
+{{- $_ := unset $config.tracing "otlp_endpoint" -}}
+{{- end -}}
+{{- $own := dict
+  "network" (include "tiermesh.config.network" . | fromYaml)
+  "discovery" (include "tiermesh.config.discovery" . | fromYaml)
+  "tenants" $tenants
+  "tiers" $tiers
+  "rules" "rules.yaml" -}}
+{{- toYaml (merge $own $config) -}}
+{{- end -}}
+
+{{- define "tiermesh.config.network" -}}
+bind: 127.0.0.1
+ingress_port: {{ .Values.ports.ingress }}
+admin_port: {{ .Values.ports.admin }}
+xds_port: {{ .Values.ports.xds }}
+mesh_port: {{ .Values.ports.mesh }}
+{{- end -}}
+
+{{- define "tiermesh.config.discovery" -}}
+mode: dns
+dns_prefix: {{ include "tiermesh.dnsPrefix" . | quote }}
+dns_suffix: {{ include "tiermesh.dnsSuffix" . | quote }}
+service_port: {{ .Values.ports.service }}
+{{- end -}}
+
+{{- define "tiermesh.rules" -}}
+{{- if .Values.rules -}}
+{{- toYaml .Values.rules -}}
+{{- else -}}
+{{- .Files.Get "files/rules.yaml" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of the variable with a tenant's keys. */}}
+{{- define "tiermesh.keyEnv" -}}
+{{- printf "TIERMESH_KEYS_%s" (.name | upper | replace "-" "_") -}}
+{{- end -}}
+
+{{/*
+Everything else in the files is followed by the running processes, so a change of it restarts nothing. These sections
+are read once, at the start.
+*/}}
+{{- define "tiermesh.startupChecksum" -}}
+{{- $read := dict
+  "network" (include "tiermesh.config.network" . | fromYaml)
+  "discovery" (include "tiermesh.config.discovery" . | fromYaml)
+  "tracing" .Values.config.tracing
+  "logging" .Values.config.logging
+  "drain_s" .Values.config.drain_s -}}
+{{- toYaml $read | sha256sum -}}
+{{- end -}}
+
+{{/* A tier's keys that its engine loads a model by. The others only steer the router, which follows the file. */}}
+{{- define "tiermesh.tierChecksum" -}}
+{{- $steering := list "max_complexity" "task_types" "excluded_task_types" "languages" "price_in" "price_out" -}}
+{{- $loaded := dict -}}
+{{- range $key, $value := .config -}}
+{{- if not (has $key $steering) -}}
+{{- $_ := set $loaded $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $loaded | sha256sum -}}
+{{- end -}}

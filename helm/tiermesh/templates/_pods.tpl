@@ -1,0 +1,104 @@
+{{/* Parts that the pods of all components share. */}}
+
+{{/* Takes root. */}}
+{{- define "tiermesh.podSpec" -}}
+serviceAccountName: {{ include "tiermesh.fullname" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile:
+    type: RuntimeDefault
+# Every name used here is complete; without this each lookup asks for three wrong ones first.
+dnsConfig:
+  options:
+    - name: ndots
+      value: "2"
+{{- end -}}
+
+{{- define "tiermesh.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Takes (dict "root" $ "component" "router" "spec" values). */}}
+{{- define "tiermesh.scheduling" -}}
+{{- with .spec.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .spec.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .spec.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .root.Values.topologySpread.enabled }}
+topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "tiermesh.selector" $ | nindent 8 }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Environment of every Python process. */}}
+{{- define "tiermesh.env" -}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+# Merged into the resource of every span.
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.pod.name=$(POD_NAME),k8s.namespace.name=$(POD_NAMESPACE),k8s.node.name=$(NODE_NAME)
+# The root file system is read-only.
+- name: HOME
+  value: /var/lib/tiermesh
+{{- end -}}
+
+{{- define "tiermesh.mounts" -}}
+- name: config
+  mountPath: /etc/tiermesh
+  readOnly: true
+- name: state
+  mountPath: /var/lib/tiermesh
+- name: tmp
+  mountPath: /tmp
+{{- end -}}
+
+{{/* The folder, not single files of it: only then does Kubernetes carry a change into a running pod. */}}
+{{- define "tiermesh.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "tiermesh.fullname" . }}
+- name: state
+  emptyDir: {}
+- name: tmp
+  emptyDir: {}
+{{- end -}}
+
+{{/* Seconds from the first sign of going to the kill: removal, drain, and some to spare for closing. */}}
+{{- define "tiermesh.gracePeriod" -}}
+{{- add (int .Values.removalSeconds) (int (ceil (toString .Values.config.drain_s | float64))) 10 -}}
+{{- end -}}

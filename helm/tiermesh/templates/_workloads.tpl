@@ -1,0 +1,23 @@
+{{/*
+The services of the mesh as a list, so that Deployments, Services, budgets, scalers and policies all speak of the same
+ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
+*/}}
+{{- define "tiermesh.workloads" -}}
+{{- $list := list
+  (dict "cluster" "router" "module" "tiermesh.router" "image" "router" "spec" .Values.router)
+  (dict "cluster" "classifier" "module" "tiermesh.classifier" "image" "classifier" "spec" .Values.classifier) -}}
+{{- if include "tiermesh.cacheEnabled" . -}}
+{{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" "cache" "spec" .Values.cache) -}}
+{{- end -}}
+{{- range .Values.tiers -}}
+{{- $engine := mergeOverwrite (deepCopy $.Values.engine) (omit . "name" "config") -}}
+{{- $list = append $list (dict
+  "cluster" (printf "engine-%s" .name)
+  "module" "tiermesh.engine"
+  "image" (eq .config.backend "vllm" | ternary "engine-vllm" "engine")
+  "spec" $engine
+  "gpus" (int (include "tiermesh.gpuCount" (dict "tier" . "engine" $engine)))
+  "tier" (pick . "name" "config")) -}}
+{{- end -}}
+{{- toYaml $list -}}
+{{- end -}}
