@@ -41,6 +41,8 @@ class RunningServer:
         self._names = ("", *names)
         self.port = port
         """TCP port, useful where 0 was asked for."""
+        self.draining = asyncio.Event()
+        """Set when a drain begins: streams that would never end by themselves end then."""
 
     async def set_serving(self, serving: bool) -> None:
         """Sets what the standard health service reports for every hosted service."""
@@ -49,6 +51,7 @@ class RunningServer:
 
     async def drain(self, grace_s: float) -> None:
         """Reports NOT_SERVING, refuses new calls, and lets those in flight finish for at most `grace_s`."""
+        self.draining.set()
         await self.set_serving(False)
         await self._server.stop(grace_s)
 
