@@ -18,6 +18,8 @@ from tiermesh.shared.config import TiermeshConfig
 ROUTER, CLASSIFIER, CACHE = "router", "classifier", "cache"
 TRACES = "traces"
 """The trace store: one process with a port of its own, and no cluster of Envoy's."""
+CONTROL_PLANE = "mesh"
+"""The control plane: likewise."""
 _BLOCK = 20
 _FIRST_TIER = 100
 
@@ -53,6 +55,8 @@ def replica_endpoint(config: TiermeshConfig, cluster: str, replica: int) -> Endp
     """Returns where replica number `replica`, from 0, of a cluster listens on this machine."""
     if cluster == TRACES:
         return Endpoint(config.network.bind, config.network.traces_port)
+    if cluster == CONTROL_PLANE:
+        return Endpoint(config.network.bind, config.network.xds_port)
     simple = {ROUTER: 0, CLASSIFIER: _BLOCK, CACHE: 2 * _BLOCK}
     if cluster in simple:
         offset = simple[cluster]

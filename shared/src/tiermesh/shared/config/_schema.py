@@ -200,6 +200,8 @@ class LoggingConfig(_Section):
     """Least severe messages that are written."""
     prompts: bool = False
     """Whether prompts and answers may appear in logs."""
+    access: bool = False
+    """Whether Envoy writes one JSON line per request to standard error; never with bodies or keys."""
 
 
 class DiscoveryConfig(_Section):
