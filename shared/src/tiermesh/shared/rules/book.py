@@ -1,0 +1,136 @@
+"""The rules file in the form in which it is asked: patterns compiled, phrases in a table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import regex
+from tiermesh.shared.rules.labels import CompiledLabelSet, compile_labels
+from tiermesh.shared.rules.measure import TokenWeights
+from tiermesh.shared.rules.patterns import join_patterns
+from tiermesh.shared.rules.schema import FixedAnswerPolicy, RoutingRule, RulesFile, policy_of
+from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
+
+Kind = Literal["greeting", "faq", "label"]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAnswer:
+    """An answer that needs no model."""
+
+    kind: Kind
+    rule: str
+    """What gives it, such as `faq:reset-password` or `label:sentiment`."""
+    text: str
+    language: str
+    """Of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPhrase:
+    """A fixed answer and when it may be given."""
+
+    answer: FixedAnswer
+    policy: FixedAnswerPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A routing rule with its patterns compiled."""
+
+    spec: RoutingRule
+    any: tuple[regex.Pattern[str], ...]
+    all: tuple[regex.Pattern[str], ...]
+    none: tuple[regex.Pattern[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBook:
+    """Everything the rules file says. Immutable; a changed file makes a new one."""
+
+    version: str
+    """Hash of the file's meaning: comments and order of keys do not change it."""
+    rules: tuple[CompiledRule, ...]
+    """Strongest first."""
+    phrases: Mapping[str, FixedPhrase]
+    """By `phrase_key`."""
+    polite_before: tuple[str, ...]
+    """Keys that may stand before a question, longest first."""
+    polite_after: tuple[str, ...]
+    label_sets: tuple[CompiledLabelSet, ...]
+    token_weights: TokenWeights
+
+
+def make_book(file: RulesFile) -> RuleBook:
+    """Compiles a rules file."""
+    digest = hashlib.sha256(file.model_dump_json().encode()).hexdigest()[:12]
+    ranked = sorted(file.rules, key=lambda rule: -rule.priority)
+    return RuleBook(
+        version=f"rules-{digest}",
+        rules=tuple(
+            CompiledRule(
+                rule,
+                join_patterns(rule.any),
+                tuple(pattern for one in rule.all for pattern in join_patterns((one,))),
+                join_patterns(rule.none),
+            )
+            for rule in ranked
+        ),
+        phrases=dict(_phrases(file)),
+        polite_before=_keys(file.politeness.before),
+        polite_after=_keys(file.politeness.after),
+        label_sets=compile_labels(file),
+        token_weights=file.token_weights,
+    )
+
+
+def without_politeness(book: RuleBook, key: str) -> Iterator[str]:
+    """Yields a phrase's key, and then what is left of it without the polite words around it."""
+    yield key
+    shorter = key
+    for _ in range(3):
+        start = next((p for p in book.polite_before if _begins(shorter, p)), "")
+        if not start:
+            break
+        shorter = phrase_key(shorter[len(start) :])
+        yield shorter
+    end = next((p for p in book.polite_after if _ends(shorter, p)), "")
+    if end:
+        yield phrase_key(shorter[: -len(end)])
+
+
+_TOGETHER = regex.compile(rf"[{WRITTEN_TOGETHER}]")
+
+
+def _begins(key: str, words: str) -> bool:
+    return key.startswith(words) and _apart(key[len(words) : len(words) + 1], words[-1])
+
+
+def _ends(key: str, words: str) -> bool:
+    return key.endswith(words) and _apart(key[: -len(words)][-1:], words[0])
+
+
+def _apart(neighbour: str, edge: str) -> bool:
+    """Whether a phrase ends where it meets a neighbouring character, and does not go on inside a word."""
+    return not neighbour or not neighbour.isalnum() or bool(_TOGETHER.match(neighbour) or _TOGETHER.match(edge))
+
+
+def _keys(phrases: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted({phrase_key(phrase) for phrase in phrases}, key=lambda key: (-len(key), key)))
+
+
+def _phrases(file: RulesFile) -> Iterator[tuple[str, FixedPhrase]]:
+    for greeting in file.greetings:
+        answer = FixedAnswer("greeting", f"greeting:{greeting.name}", greeting.answer, greeting.language)
+        policy = policy_of(file.fixed_answers, greeting)
+        for phrase in greeting.phrases:
+            yield phrase_key(phrase), FixedPhrase(answer, policy)
+    for entry in file.faq:
+        policy = policy_of(file.fixed_answers, entry)
+        for language, questions in entry.questions.items():
+            answer = FixedAnswer("faq", f"faq:{entry.name}", entry.answers[language], language)
+            for phrase in questions:
+                yield phrase_key(phrase), FixedPhrase(answer, policy)

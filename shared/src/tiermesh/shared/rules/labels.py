@@ -1,0 +1,205 @@
+"""Short label matching: a text, a few labels given by the caller, and a decision by plain keywords.
+
+A prompt counts only if every word of it is accounted for: the labels, all of one known set; the
+text to judge; and a frame made of words that ask for nothing but a label. One word more, such as
+"and explain why", and the prompt is left to a model. The decision counts only if keywords of
+exactly one label are in the text and nothing in it may turn them round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import regex
+from tiermesh.shared.rules.schema import FixedAnswerPolicy, LabelSet, RulesFile, policy_of
+from tiermesh.shared.rules.text import WRITTEN_TOGETHER, fold, unify
+
+MAX_PROMPT_CHARS = 1000
+MAX_TEXT_CHARS = 300
+
+_FRAME_WORDS = (
+    # English: asking, the thing asked about, choosing, and how to answer.
+    "please|can you|could you|classify|classifies|label|labels|labelled|labeled|categori[sz]e|tag|tags|determine|decide|"
+    "identify|detect|assign|choose|pick|select|judge|tell me|predict|what|which|whether|if|is|are|be|does|do|belongs?|express(?:es)?|"
+    "the|a|an|this|that|it|its|following|below|above|given|provided|next|"
+    "text|sentence|review|message|comment|statement|tweet|post|feedback|ticket|email|e-mail|input|request|customer|user|"
+    "user's|customer's|product|short|"
+    "as|into|in|to|with|of|for|from|by|between|among|or|and|either|one|single|exactly|only|just|best|most|fits?|applies|matches|"
+    "categor(?:y|ies)|class|classes|classification|option|options|answer|answers|reply|respond|output|return|write|word|"
+    "name|these|those|possible|available|must|should|your|using|use|"
+    # Chinese.
+    "请问|请你|请|帮我|帮忙|麻烦|把|将|对|给|从|在|以下|下面|下列|如下|上面|这条|这段|这句|这个|该|一条|一段|一句|的|"
+    "文本|句子|句|话|评论|评价|内容|留言|消息|反馈|工单|文字|用户|客户|顾客|买家|"
+    "判断为|判断|判定|分类为|分类到|分类成|分类|归类为|归类到|归类|归为|分为|分到|标注为|标注|标记为|标记|打上|打标签|识别|属于|是|为|"
+    "哪一类|哪一个|哪一种|哪类|哪种|哪个|什么|类别|类型|标签|选项|可选|分别|其中|之一|一个|一种|一类|中|里|选择|选出|选|挑选|"
+    "还是|或者|或|和|与|以及|只需|只要|只|仅|直接|就|回答|回复|输出|给出|返回|名称|名|词|即可|就行|吗|呢|進行|进行|做|以|到"
+)
+_FRAME = regex.compile(
+    rf"(?:(?<![\p{{L}}\p{{N}}])(?:{_FRAME_WORDS})(?![a-z\p{{N}}])|(?<=[{WRITTEN_TOGETHER}])(?:{_FRAME_WORDS}))|[\s,.:;?!/|()\[\]{{}}\"'\-]",
+    regex.IGNORECASE,
+)
+_ASKS = regex.compile(
+    r"\b(?:classif\w+|label\w*|categor\w+|tag|determine|decide|identify|detect|assign|choose|pick|select|judge|predict|is|what|which|class(?:es)?|options?)\b"
+    r"|分类|归类|归为|分为|判断|判定|标注|标记|标签|识别|属于|哪|类别|选|还是|是",
+    regex.IGNORECASE,
+)
+_QUOTED = regex.compile(r'"([^"\n]+)"|(?<!\w)\'([^\n]+?)\'(?!\w)')
+_MARKED = regex.compile(
+    r"(?:^|(?<=[.:;?!\n,)\]])\s*)(?:text|review|message|comment|sentence|input|tweet|feedback|文本|内容|评论|句子|留言|消息|原文|文字)\s*:\s*",
+    regex.IGNORECASE,
+)
+_CUTS = regex.compile(r":\s*|[?.]\s+|(?<=[\p{Han}])[?.]|\n+")
+_SENTENCES = regex.compile(r"(?<=[.!?\n])\s*")
+_INSTRUCTS = regex.compile(
+    r"\b(?:answer|reply|respond|output|return|explain|explanation|reason|because|json|format|translate|summari[sz]e|label|classify|category|step by step|confidence)\b"
+    r"|回答|回复|输出|返回|解释|理由|原因|格式|翻译|总结|标签|分类|类别|置信度|打分",
+    regex.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPrompt:
+    """A request to choose one of some labels for a text."""
+
+    label_set: str
+    text: str
+    choices: Mapping[str, str]
+    """Name of each label offered, to how the caller spells it."""
+    language: str
+    """In which the labels are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLabelSet:
+    """A label set with its words compiled."""
+
+    name: str
+    policy: FixedAnswerPolicy
+    called: regex.Pattern[str]
+    names: Mapping[str, tuple[str, str]]
+    """Folded spelling to label name and language."""
+    asked_as: regex.Pattern[str] | None
+    keywords: Mapping[str, regex.Pattern[str]]
+    doubts: regex.Pattern[str] | None
+
+
+def compile_labels(file: RulesFile) -> tuple[CompiledLabelSet, ...]:
+    """Compiles the label sets of a rules file."""
+    return tuple(_compile(file, labels) for labels in file.labels)
+
+
+def read_label_prompt(sets: Sequence[CompiledLabelSet], prompt: str) -> LabelPrompt | None:
+    """Returns the text and the labels of a prompt that asks for a label and for nothing else."""
+    if len(prompt) > MAX_PROMPT_CHARS:
+        return None
+    prompt = unify(prompt).strip()
+    for labels in sets:
+        if labels.called.search(prompt) is None:
+            continue
+        for frame, text in _splits(labels, prompt):
+            choices = _choices(labels, frame)
+            if choices is not None and 0 < len(text) <= MAX_TEXT_CHARS:
+                return LabelPrompt(labels.name, text, choices[0], choices[1])
+    return None
+
+
+def judge_label(labels: CompiledLabelSet, prompt: LabelPrompt) -> str | None:
+    """Returns the right label as the caller spells it, or None where the words leave a doubt."""
+    text = fold(prompt.text)
+    spoken_for = [name for name, keywords in labels.keywords.items() if keywords.search(text)]
+    if len(spoken_for) != 1 or spoken_for[0] not in prompt.choices:
+        return None
+    # A negation that is part of a keyword ("does not work") is meant; one beside it may turn it round.
+    rest = labels.keywords[spoken_for[0]].sub(" ", text)
+    if labels.doubts is not None and labels.doubts.search(rest):
+        return None
+    return prompt.choices[spoken_for[0]]
+
+
+def _splits(labels: CompiledLabelSet, prompt: str) -> Iterator[tuple[str, str]]:
+    """Yields the ways to tell the frame of a prompt from the text to judge."""
+    bare = _QUOTED.sub(lambda m: _inside(m) if fold(_inside(m)) in labels.names else m.group(), prompt)
+    quoted = list(_QUOTED.finditer(bare))
+    if len(quoted) == 1:
+        match = quoted[0]
+        yield f"{bare[: match.start()]} {bare[match.end() :]}", _inside(match).strip()
+        return
+    marked = _MARKED.search(bare)
+    cuts = [marked] if marked else list(_CUTS.finditer(bare))
+    for cut in cuts:
+        before, text = bare[: cut.start()], bare[cut.end() :].strip()
+        frame, text = _without_closing(labels, before, text)
+        if not _INSTRUCTS.search(text):
+            yield frame, text
+
+
+def _without_closing(labels: CompiledLabelSet, frame: str, text: str) -> tuple[str, str]:
+    """Moves closing sentences that only say how to answer, such as `Label:`, from the text to the frame."""
+    while True:
+        *body, last = [part for part in _SENTENCES.split(text) if part] or [""]
+        if not body or (not _INSTRUCTS.search(last) and not _names_question(labels, last)):
+            return frame, text
+        if not _accounted(labels, last):
+            return frame, text
+        frame, text = f"{frame} {last}", text[: text.rindex(last)].strip()
+
+
+def _names_question(labels: CompiledLabelSet, sentence: str) -> bool:
+    return labels.asked_as is not None and labels.asked_as.search(sentence) is not None
+
+
+def _accounted(labels: CompiledLabelSet, frame: str) -> bool:
+    rest = labels.called.sub(" ", frame)
+    if labels.asked_as is not None:
+        rest = labels.asked_as.sub(" ", rest)
+    return not _FRAME.sub("", rest)
+
+
+def _choices(labels: CompiledLabelSet, frame: str) -> tuple[dict[str, str], str] | None:
+    """Returns the labels a frame offers and their language, or None if it says anything else."""
+    choices: dict[str, str] = {}
+    language = ""
+    for match in labels.called.finditer(frame):
+        name, language = labels.names[fold(match.group())]
+        choices.setdefault(name, match.group())
+    if len(choices) < 2 or not _accounted(labels, frame) or not _ASKS.search(labels.called.sub(" ", frame)):
+        return None
+    return choices, language
+
+
+def _inside(match: regex.Match[str]) -> str:
+    return match.group(1) or match.group(2) or ""
+
+
+def _compile(file: RulesFile, labels: LabelSet) -> CompiledLabelSet:
+    names = {
+        fold(word): (label.name, language)
+        for label in labels.labels
+        for language, words in label.called.items()
+        for word in words
+    }
+    asked_as = [word for words in labels.asked_as.values() for word in words]
+    doubts = [word for words in file.doubts.values() for word in words] if labels.doubts else []
+    return CompiledLabelSet(
+        name=labels.name,
+        policy=policy_of(file.fixed_answers, labels),
+        called=_words(names),
+        names=names,
+        asked_as=_words(asked_as) if asked_as else None,
+        keywords={
+            label.name: _words(word for words in label.keywords.values() for word in words) for label in labels.labels
+        },
+        doubts=_words(doubts) if doubts else None,
+    )
+
+
+def _words(words: Iterable[str]) -> regex.Pattern[str]:
+    """Compiles words, longest first: whole ones where words are spaced, anywhere where they are not."""
+    parts = []
+    for word in sorted({fold(word) for word in words}, key=lambda word: (-len(word), word)):
+        escaped = regex.escape(word, special_only=True)
+        start = r"(?<![a-z0-9])" if word[0].isascii() and word[0].isalnum() else ""
+        end = r"(?![a-z0-9])" if word[-1].isascii() and word[-1].isalnum() else ""
+        parts.append(f"{start}{escaped}{end}")
+    return regex.compile("|".join(parts), regex.IGNORECASE)

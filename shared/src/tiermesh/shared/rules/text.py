@@ -1,0 +1,78 @@
+"""Forms of a text under which what people mean to be the same is the same.
+
+`fold` is what patterns and keywords look at; `phrase_key` goes further and is what fixed phrases
+are looked up by. Neither guesses: two texts share a form only if they differ in case, width,
+spacing, quotation marks, or punctuation around and between words.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+import regex
+
+_UNWRITTEN = regex.compile(r"[\p{Cf}\uFE0E\uFE0F]+")
+_BREAKS = regex.compile(r"\s*\n\s*\n\s*")
+_SPACES = regex.compile(r"[^\S\n]+|[\x00-\x09\x0b-\x1f\x7f-\x9f]+")
+_LINE_ENDS = regex.compile(r" ?\n ?")
+_SAME_MARKS = str.maketrans(
+    dict.fromkeys("‘’‚‛ʼ′", "'")
+    | dict.fromkeys("“”„‟«»‹›「」『』《》〈〉″", '"')
+    | dict.fromkeys("‐‑‒–—―−", "-")
+    | {"。": ".", "｡": ".", "、": ",", "､": ",", "･": "·", "・": "·", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
+)
+
+WRITTEN_TOGETHER = r"\p{Han}\p{Hiragana}\p{Katakana}"
+"""Scripts written without spaces, as the inside of a character class of `regex`."""
+_AROUND_TOGETHER = regex.compile(rf"(?<=[{WRITTEN_TOGETHER}]) +| +(?=[{WRITTEN_TOGETHER}])")
+_BETWEEN = regex.compile(r'(?<![0-9a-z])[,.!?;:~"·…]+|[,.!?;:~"·…]+(?![0-9a-z])')
+# Signs that carry meaning at the edge of a phrase (C++, C#, -5, 30%) are no decoration.
+_EDGE = r"""[^\p{L}\p{N}\p{M}+\-#$%€£¥°=<>/\\@&|]+"""
+_EDGES = regex.compile(rf"^{_EDGE}|{_EDGE}$")
+_ROUNDS = 8
+
+
+def fold(text: str) -> str:
+    """Returns a text with its case, width, quotation marks and spacing made uniform.
+
+    NFKC and case folding; full-width and ideographic punctuation becomes ASCII (`，。？` become
+    `,.?`), all quotation marks `"` or `'`, all dashes `-`; invisible characters go; runs of spaces
+    become one and runs of empty lines one. Line breaks stay. Folding twice changes nothing.
+    """
+    if text.isascii():
+        return _tidy(text.lower().translate(_SAME_MARKS))
+    for _ in range(_ROUNDS):
+        # Case folding can undo NFKC and the other way round, in rare characters.
+        folded = unicodedata.normalize("NFKC", text).casefold().translate(_SAME_MARKS)
+        folded = _tidy(_UNWRITTEN.sub("", folded))
+        if folded == text:
+            break
+        text = folded
+    return text
+
+
+def unify(text: str) -> str:
+    """Returns a text with width and quotation marks made uniform, as in `fold`, but case and spacing kept."""
+    return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", text).translate(_SAME_MARKS))
+
+
+def phrase_key(text: str) -> str:
+    """Returns what a whole short message is looked up by; empty for one without words.
+
+    Beyond `fold`: punctuation and emoji around the words go, sentence punctuation between them is
+    a space, and no space counts next to a Chinese or Japanese character. Apostrophes, hyphens,
+    signs and the punctuation inside `3.5` or `node.js` stay. Applying it twice changes nothing.
+    """
+    text = fold(text)
+    for _ in range(_ROUNDS):
+        key = _SPACES.sub(" ", _BETWEEN.sub(" ", text.replace("\n", " ")))
+        key = fold(_EDGES.sub("", _AROUND_TOGETHER.sub("", key)))
+        if key == text:
+            break
+        text = key
+    return text
+
+
+def _tidy(text: str) -> str:
+    text = _LINE_ENDS.sub("\n", _SPACES.sub(" ", text))
+    return _BREAKS.sub("\n\n", text).strip()
