@@ -13,6 +13,7 @@ from typing import Any
 import uvloop
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config
 from tiermesh.shared.endpoints import replica_endpoint
+from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.telemetry import configure_logging, get_logger
 
 
@@ -53,7 +54,7 @@ def main(
         argv: Arguments; the default is the process's own.
 
     Returns:
-        Exit status: 0 after a drain, 2 for a wrong configuration.
+        Exit status: 0 after a drain, 1 for a failure that the log names, 2 for a wrong configuration.
     """
     example = f"example:\n  python -m {program} --config mesh/profiles/local.yaml" + ("" if cluster else " --tier l1")
     parser = argparse.ArgumentParser(
@@ -101,7 +102,7 @@ def main(
     configure_logging(process.instance, level=config.logging.level)
     try:
         uvloop.run(run(process))
-    except (OSError, ConfigError) as error:
+    except (OSError, ConfigError, TiermeshError) as error:
         get_logger(program).error("cannot run", error=str(error))
         return 1
     return 0
