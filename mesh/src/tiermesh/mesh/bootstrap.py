@@ -10,11 +10,11 @@ from typing import Any, Literal, cast
 
 from tiermesh.mesh.role import Role
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.endpoints import CONTROL_PLANE
 
 XDS_CLUSTER = "xds"
 """The only static cluster: the control plane."""
 
-_CONTROL_PLANE = "mesh"
 _HTTP2 = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
@@ -35,7 +35,7 @@ def make_bootstrap(
     """
     host, kind = config.network.bind, "STATIC"
     if config.discovery.mode == "dns":
-        host = f"{config.discovery.dns_prefix}{_CONTROL_PLANE}{config.discovery.dns_suffix}"
+        host = f"{config.discovery.dns_prefix}{CONTROL_PLANE}{config.discovery.dns_suffix}"
         kind = "STRICT_DNS"
     ads = {"ads": {}, "resource_api_version": "V3"}
     document = {

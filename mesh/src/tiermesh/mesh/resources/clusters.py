@@ -1,0 +1,161 @@
+"""Clusters: how Envoy reaches the replicas of one service."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+from urllib.parse import urlsplit
+
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
+from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
+from tiermesh.mesh.resources.message import make_message, socket_address, typed
+from tiermesh.shared.config import TiermeshConfig
+
+TRACES = "traces"
+"""Cluster to which Envoy sends its own spans."""
+
+_HTTP2_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+_WINDOW_BYTES = 1024 * 1024
+
+
+def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
+    """Returns the cluster of a service; its replicas come by EDS, or by DNS where discovery says so."""
+    values: dict[str, Any] = {
+        "name": name,
+        "connect_timeout": "1s",
+        "lb_policy": "LEAST_REQUEST",
+        "common_lb_config": {
+            # Below the default of 50 % Envoy would send requests to replicas that it knows to be down.
+            "healthy_panic_threshold": {"value": 0},
+        },
+        # A replica taken out of the configuration is left at once, not when its health check fails.
+        "ignore_health_on_host_removal": True,
+        "health_checks": [_health_check()],
+        "outlier_detection": _outliers(name),
+        "circuit_breakers": {
+            "thresholds": [
+                {
+                    "max_connections": 1024,
+                    "max_pending_requests": 4096,
+                    "max_requests": 4096,
+                    # Retries are at most a fifth of what is in flight, so that they cannot make an overload worse.
+                    "retry_budget": {"budget_percent": {"value": 20}, "min_retry_concurrency": 3},
+                }
+            ]
+        },
+        "typed_extension_protocol_options": _http2(),
+    }
+    if config.discovery.mode == "dns":
+        discovery = config.discovery
+        host = f"{discovery.dns_prefix}{name}{discovery.dns_suffix}"
+        values |= _by_name(name, host, discovery.service_port)
+    else:
+        values |= {
+            "type": "EDS",
+            "eds_cluster_config": {"eds_config": {"ads": {}, "resource_api_version": "V3"}, "service_name": name},
+        }
+    return make_message(cluster_pb2.Cluster, values)
+
+
+def make_traces_cluster(endpoint: str) -> cluster_pb2.Cluster:
+    """Returns the cluster of the OTLP receiver at `endpoint`, such as `http://127.0.0.1:4317`.
+
+    Raises:
+        ValueError: the endpoint is not a URL with a host.
+    """
+    url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+    if not url.hostname:
+        raise ValueError(f"trace endpoint {endpoint!r} must be a URL such as http://localhost:4317")
+    port = url.port or (443 if url.scheme == "https" else 4317)
+    values: dict[str, Any] = {
+        "name": TRACES,
+        "connect_timeout": "1s",
+        "typed_extension_protocol_options": _http2(),
+    }
+    if _is_address(url.hostname):
+        values |= {"type": "STATIC", "load_assignment": _one_address(TRACES, url.hostname, port)}
+    else:
+        values |= _by_name(TRACES, url.hostname, port)
+    if url.scheme == "https":
+        values["transport_socket"] = {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": typed(tls_pb2.UpstreamTlsContext, {"sni": url.hostname}),
+        }
+    return make_message(cluster_pb2.Cluster, values)
+
+
+def _health_check() -> dict[str, Any]:
+    return {
+        "timeout": "1s",
+        "interval": "0.5s",
+        # The default is 60 s: an idle mesh would take a minute to see a replica come up.
+        "no_traffic_interval": "0.5s",
+        "unhealthy_threshold": 2,
+        "healthy_threshold": 1,
+        "grpc_health_check": {},
+    }
+
+
+def _outliers(name: str) -> dict[str, Any]:
+    """Ejects replicas that cannot be reached, and engines whose device failed.
+
+    UNAVAILABLE from the router is often an honest answer about another part of the mesh (NO_ELIGIBLE_TIER), so only
+    failures to reach a replica eject it; an engine's UNAVAILABLE is about itself. At most half of the replicas are
+    ejected, so a single one never is.
+    """
+    return {
+        "split_external_local_origin_errors": True,
+        "consecutive_local_origin_failure": 3,
+        "enforcing_consecutive_local_origin_failure": 100,
+        "consecutive_gateway_failure": 5,
+        "enforcing_consecutive_gateway_failure": 100 if name.startswith("engine-") else 0,
+        "enforcing_consecutive_5xx": 0,
+        "enforcing_success_rate": 0,
+        "enforcing_local_origin_success_rate": 0,
+        "interval": "1s",
+        "base_ejection_time": "5s",
+        "max_ejection_percent": 50,
+        "always_eject_one_host": False,
+    }
+
+
+def _http2() -> dict[str, Any]:
+    return {
+        _HTTP2_OPTIONS: typed(
+            http_protocol_options_pb2.HttpProtocolOptions,
+            {
+                "explicit_http_config": {
+                    "http2_protocol_options": {
+                        "initial_stream_window_size": _WINDOW_BYTES,
+                        "initial_connection_window_size": 16 * _WINDOW_BYTES,
+                        # A machine that vanished is noticed although no packet says so.
+                        "connection_keepalive": {"interval": "30s", "timeout": "5s"},
+                    }
+                }
+            },
+        )
+    }
+
+
+def _by_name(cluster: str, host: str, port: int) -> dict[str, Any]:
+    return {
+        "type": "STRICT_DNS",
+        "dns_lookup_family": "V4_PREFERRED",
+        "dns_refresh_rate": "2s",
+        "respect_dns_ttl": False,
+        "load_assignment": _one_address(cluster, host, port),
+    }
+
+
+def _one_address(cluster: str, host: str, port: int) -> dict[str, Any]:
+    endpoint = {"endpoint": {"address": socket_address(host, port)}}
+    return {"cluster_name": cluster, "endpoints": [{"lb_endpoints": [endpoint]}]}
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+-- Gives every HTTP failure the body of an OpenAI error. gRPC callers are never touched: their failures are HTTP 200.
+-- ROWS is put before this text: {[status] = {type, code, advice}}.
+
+local function row_of(status)
+  return ROWS[status] or (status >= 500 and ROWS[500]) or ROWS[400]
+end
+
+local function quoted(text)
+  local escaped = string.gsub(text, '[%c"\\\127-\255]', function(c)
+    if c == '"' or c == "\\" then return "\\" .. c end
+    if string.byte(c) < 32 or string.byte(c) == 127 then return string.format("\\u%04x", string.byte(c)) end
+    return c
+  end)
+  return '"' .. escaped .. '"'
+end
+
+-- Returns the JSON string that follows `"key":`, quotes and escapes included, or nil.
+local function json_string(body, key)
+  local _, start = string.find(body, '"' .. key .. '"%s*:%s*"')
+  if start == nil then return nil end
+  local at = start + 1
+  while at <= #body do
+    local c = string.sub(body, at, at)
+    if c == "\\" then
+      at = at + 1
+    elseif c == '"' then
+      return string.sub(body, start, at)
+    end
+    at = at + 1
+  end
+  return nil
+end
+
+local function openai_error(status, body)
+  local row = row_of(status)
+  local message, param, code
+  if string.sub(body, 1, 1) == "{" then
+    -- google.rpc.Status, as the transcoder writes it.
+    message, param, code = json_string(body, "message"), json_string(body, "field"), json_string(body, "reason")
+  elseif body ~= "" then
+    local text = string.gsub(string.sub(body, 1, 300), "%s+", " ")
+    message = quoted(row[3] == "" and text or row[3] .. " (" .. text .. ")")
+  end
+  return string.format('{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}',
+    message or quoted(row[3]), quoted(row[1]), param or "null", code or quoted(row[2]))
+end
+
+function envoy_on_response(handle)
+  local headers = handle:headers()
+  local status = tonumber(headers:get(":status")) or 0
+  if status < 400 or string.sub(headers:get("content-type") or "", 1, 16) == "application/grpc" then
+    return
+  end
+  local ready = headers:get("x-openai-error")
+  local buffer = handle:body(true)
+  local body = buffer:length() > 0 and buffer:getBytes(0, buffer:length()) or ""
+  if string.sub(body, 1, 9) ~= '{"error":' or ready ~= nil then
+    body = ready or openai_error(status, body)
+    buffer:setBytes(body)
+  end
+  headers:remove("x-openai-error")
+  headers:remove("grpc-status-details-bin")
+  headers:replace("content-type", "application/json")
+  headers:replace("content-length", tostring(#body))
+end

@@ -1,0 +1,145 @@
+"""Routes: which cluster a request goes to, for how long, and who may send it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envoy.config.route.v3 import route_pb2
+from envoy.extensions.retry.host.previous_hosts.v3 import previous_hosts_pb2
+from tiermesh.mesh.api_keys import ApiKeys
+from tiermesh.mesh.resources.auth import AUTH_FILTER, make_auth_rules
+from tiermesh.mesh.resources.lua import DEADLINE_FILTER, make_deadline_numbers
+from tiermesh.mesh.resources.message import make_message, seconds, typed
+from tiermesh.mesh.resources.rate_limit import RATE_LIMIT_FILTER, make_rate_limits
+from tiermesh.mesh.resources.transcoder import SERVICES
+from tiermesh.shared.config import DeadlineConfig, TiermeshConfig
+from tiermesh.shared.endpoints import ROUTER, cluster_names
+
+INGRESS_ROUTES, MESH_ROUTES = "ingress", "mesh"
+
+_INFRASTRUCTURE = (
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1alpha.ServerReflection",
+    "grpc.reflection.v1.ServerReflection",
+)
+_HTTP_METHODS = {
+    "/v1/chat/completions": "POST",
+    "/v1/generate": "POST",
+    "/v1/explain": "POST",
+    "/v1/models": "GET",
+}
+# Subscriptions rather than requests: they last as long as both sides live.
+_ENDLESS = ("/tiermesh.api.engine.v1.EngineService/WatchLoad", "/grpc.health.v1.Health/Watch")
+# The request has reached no service, so sending it elsewhere cannot do anything twice.
+_UNREACHED = "connect-failure,refused-stream"
+
+
+def make_ingress_routes(config: TiermeshConfig, keys: ApiKeys) -> route_pb2.RouteConfiguration:
+    """Returns the routes of the ingress: the router's services, health and reflection.
+
+    Keys, limits and deadlines are here rather than in the listener, so that changing them drains no connection.
+    """
+    limit = _client_deadline(config.deadlines)
+    routes: list[dict[str, Any]] = [
+        {
+            "match": {"prefix": f"/{service}/"},
+            "route": {
+                "cluster": ROUTER,
+                "timeout": "0s",
+                "max_stream_duration": limit,
+                "retry_policy": _retry(_UNREACHED),
+            },
+        }
+        for service in (*SERVICES, *_INFRASTRUCTURE)
+    ]
+    # What the transcoder has not claimed ends here.
+    routes += [
+        {
+            "match": {"path": path},
+            "direct_response": {"status": 405, "body": {"inline_string": f"use {method}"}},
+            "response_headers_to_add": [{"header": {"key": "allow", "value": method}}],
+        }
+        for path, method in _HTTP_METHODS.items()
+    ]
+    # Every path needs a route, or the tables below would not hold for it: an unknown path is 401 without a key.
+    routes.append({"match": {"prefix": "/"}, "direct_response": {"status": 404}})
+    return make_message(
+        route_pb2.RouteConfiguration,
+        {
+            "name": INGRESS_ROUTES,
+            "validate_clusters": True,
+            "virtual_hosts": [
+                {
+                    "name": "ingress",
+                    "domains": ["*"],
+                    "routes": routes,
+                    "typed_per_filter_config": {
+                        AUTH_FILTER: make_auth_rules(keys),
+                        RATE_LIMIT_FILTER: make_rate_limits(config.limits, [t.name for t in config.tenants]),
+                        DEADLINE_FILTER: make_deadline_numbers(config.deadlines),
+                    },
+                }
+            ],
+        },
+    )
+
+
+def make_mesh_routes(config: TiermeshConfig) -> route_pb2.RouteConfiguration:
+    """Returns the routes of the mesh listener: one virtual host per cluster, by gRPC authority.
+
+    Envoy does not cut calls at their grpc-timeout here, as both ends keep it: the caller's library and the server's
+    budget. A third timer for the same instant could only turn DEADLINE_EXCEEDED into a broken stream.
+    """
+    return make_message(
+        route_pb2.RouteConfiguration,
+        {
+            "name": MESH_ROUTES,
+            "validate_clusters": True,
+            "virtual_hosts": [
+                {"name": cluster, "domains": [cluster], "routes": _mesh_host(config, cluster)}
+                for cluster in cluster_names(config)
+            ],
+        },
+    )
+
+
+def _mesh_host(config: TiermeshConfig, cluster: str) -> list[dict[str, Any]]:
+    endless = {"cluster": cluster, "timeout": "0s", "idle_timeout": "0s", "retry_policy": _retry(_UNREACHED)}
+    ordinary = {
+        "cluster": cluster,
+        "timeout": "0s",
+        "max_stream_duration": {"max_stream_duration": seconds(config.deadlines.max_ms)},
+        # The one layer that tries again. Envoy does so only while nothing has been sent to the caller.
+        "retry_policy": _retry(f"unavailable,{_UNREACHED}"),
+    }
+    return [
+        *({"match": {"path": path}, "route": {**endless, "max_stream_duration": _no_limit()}} for path in _ENDLESS),
+        {"match": {"prefix": "/"}, "route": ordinary},
+    ]
+
+
+def _client_deadline(deadlines: DeadlineConfig) -> dict[str, Any]:
+    """Envoy's own timer: the caller's deadline up to the longest allowed, or the default."""
+    return {
+        "max_stream_duration": seconds(deadlines.default_ms),
+        "grpc_timeout_header_max": seconds(deadlines.max_ms),
+    }
+
+
+def _no_limit() -> dict[str, Any]:
+    return {"max_stream_duration": "0s"}
+
+
+def _retry(conditions: str) -> dict[str, Any]:
+    return {
+        "retry_on": conditions,
+        "num_retries": 1,
+        "retry_host_predicate": [
+            {
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": typed(previous_hosts_pb2.PreviousHostsPredicate),
+            }
+        ],
+        "host_selection_retry_max_attempts": 3,
+        "retry_back_off": {"base_interval": "0.005s", "max_interval": "0.05s"},
+    }

@@ -1,0 +1,53 @@
+"""Transcoding: JSON and server-sent events to and from the gRPC services behind the ingress."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from envoy.extensions.filters.http.grpc_json_transcoder.v3 import transcoder_pb2
+from tiermesh.mesh.resources.message import typed
+from tiermesh.shared.config import LimitsConfig
+
+SERVICES = ("tiermesh.api.router.v1.RouterService", "tiermesh.api.openai.v1.OpenAIService")
+"""gRPC services with an HTTP form."""
+
+_ENVELOPE_BYTES = 64 * 1024
+_LARGEST_EVENT_BYTES = 64 * 1024 * 1024
+
+
+@cache
+def descriptor_set() -> bytes:
+    """Returns the packaged descriptors of the whole API, imports included."""
+    return resources.files("tiermesh.api").joinpath("descriptors.binpb").read_bytes()
+
+
+def make_transcoder_filter(limits: LimitsConfig) -> dict[str, Any]:
+    """Returns the filter.
+
+    A body field that the API does not know is refused with 400, as a misspelt parameter would otherwise change the
+    answer in silence. Unknown query parameters are ignored: SDKs and proxies add their own.
+    """
+    return {
+        "name": "envoy.filters.http.grpc_json_transcoder",
+        "typed_config": typed(
+            transcoder_pb2.GrpcJsonTranscoder,
+            {
+                "proto_descriptor_bin": base64.b64encode(descriptor_set()).decode(),
+                "services": list(SERVICES),
+                "convert_grpc_status": True,
+                "ignore_unknown_query_parameters": True,
+                # Model names may hold slashes: `GET /v1/models/Qwen%2FQwen3-8B`.
+                "url_unescape_spec": "ALL_CHARACTERS",
+                "print_options": {
+                    "preserve_proto_field_names": True,
+                    "always_print_primitive_fields": True,
+                    "stream_sse_style_delimited": True,
+                },
+                "max_request_body_size": limits.max_request_bytes,
+                "max_response_body_size": max(limits.max_request_bytes, _LARGEST_EVENT_BYTES) + _ENVELOPE_BYTES,
+            },
+        ),
+    }
