@@ -22,10 +22,20 @@
 {{- if and $engine.models.existingClaim $engine.models.cacheClaim -}}
 {{- fail (printf "tiers: %s: models: give existingClaim or cacheClaim, not both" .name) -}}
 {{- end -}}
+{{- if and .config.answer_tokens .config.context_tokens (ne .config.backend "rules") (ge (int .config.answer_tokens) (int .config.context_tokens)) -}}
+{{- fail (printf "tiers: %s: config.answer_tokens (%d) must be below config.context_tokens (%d)" .name (int .config.answer_tokens) (int .config.context_tokens)) -}}
+{{- end -}}
 {{- $service := printf "%sengine-%s" (include "tiermesh.dnsPrefix" $) .name -}}
 {{- if gt (len $service) 63 -}}
 {{- fail (printf "fullnameOverride: the Service name %s is longer than the 63 characters that DNS allows; choose a shorter prefix" $service) -}}
 {{- end -}}
+{{- end -}}
+{{- if ne (len .Values.ports) (len (values .Values.ports | uniq)) -}}
+{{- fail "ports: must all differ; some of them meet in one pod" -}}
+{{- end -}}
+{{- $deadlines := .Values.config.deadlines | default dict -}}
+{{- if and $deadlines.default_ms $deadlines.max_ms (gt (int $deadlines.default_ms) (int $deadlines.max_ms)) -}}
+{{- fail (printf "config.deadlines: default_ms (%d) must not exceed max_ms (%d)" (int $deadlines.default_ms) (int $deadlines.max_ms)) -}}
 {{- end -}}
 {{- if include "tiermesh.cacheEnabled" . -}}
 {{- $existing := .Values.redis.existing -}}

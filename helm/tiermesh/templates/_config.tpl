@@ -56,16 +56,21 @@ service_port: {{ .Values.ports.service }}
 {{- end -}}
 
 {{/*
-Everything else in the files is followed by the running processes, so a change of it restarts nothing. These sections
-are read once, at the start.
+The running processes follow the files, so a change of them restarts nothing by itself. These sections are read once,
+at the start. Takes (dict "root" $ "sections" (list "cache")), the sections that one component alone reads at its start.
 */}}
 {{- define "tiermesh.startupChecksum" -}}
+{{- $values := .root.Values -}}
 {{- $read := dict
-  "network" (include "tiermesh.config.network" . | fromYaml)
-  "discovery" (include "tiermesh.config.discovery" . | fromYaml)
-  "tracing" .Values.config.tracing
-  "logging" .Values.config.logging
-  "drain_s" .Values.config.drain_s -}}
+  "network" (include "tiermesh.config.network" .root | fromYaml)
+  "discovery" (include "tiermesh.config.discovery" .root | fromYaml)
+  "tracing" $values.config.tracing
+  "logging" $values.config.logging
+  "longest" (($values.config.deadlines | default dict).max_ms | toString)
+  "drain_s" $values.config.drain_s -}}
+{{- range .sections -}}
+{{- $_ := set $read . (get $values.config .) -}}
+{{- end -}}
 {{- toYaml $read | sha256sum -}}
 {{- end -}}
 
