@@ -62,7 +62,7 @@ class Sampling:
     """How tokens are chosen; None means the model's default."""
 
     max_tokens: int
-    """Most tokens of one choice, already capped by the tier and by the context that is left."""
+    """Most tokens of one choice; backends get it capped by the tier and by the context that is left."""
     temperature: float | None = None
     top_p: float | None = None
     stop: tuple[str, ...] = ()

@@ -1,0 +1,139 @@
+"""EngineService: from the wire to the engine and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from opentelemetry.trace import Span, get_current_span
+from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
+from tiermesh.engine.engine import Began, Ended, Engine
+from tiermesh.engine.ports import Piece
+from tiermesh.engine.translate import from_began, from_ended, from_error, from_load, from_piece, to_request
+from tiermesh.shared.budget import current_budget
+from tiermesh.shared.errors import TiermeshError
+from tiermesh.shared.rpc import Service
+
+_DEFAULT_INTERVAL_S = 0.1
+
+
+class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
+    """Serves one engine.
+
+    Args:
+        engine: Answers the prompts.
+        model: Identifier that callers see.
+        simulated: Whether the backend makes its text up.
+    """
+
+    def __init__(self, engine: Engine, *, model: str, simulated: bool) -> None:
+        self._engine = engine
+        self._model = model
+        self._simulated = simulated
+        self._ending = asyncio.Event()
+
+    async def Generate(  # noqa: N802 -- gRPC's name
+        self,
+        request: engine_pb2.GenerateRequest,
+        context: Any,  # noqa: ARG002 -- gRPC's signature
+    ) -> AsyncIterator[engine_pb2.GenerateResponse]:
+        """Streams an answer."""
+        tier = self._engine.tier
+        span = get_current_span()
+        span.set_attributes({"tiermesh.tier": tier.name, "tiermesh.model": self._model})
+        begun = False
+        generated = 0
+        wanted = to_request(request, answer_tokens=tier.answer_tokens)
+        try:
+            async with aclosing(self._engine.answer(wanted, current_budget())) as events:
+                async for event in events:
+                    if isinstance(event, Piece):
+                        generated += event.token_count
+                        message = from_piece(event)
+                        if message is not None:
+                            yield message
+                    elif isinstance(event, Began):
+                        begun = True
+                        _describe_start(span, event)
+                        yield from_began(event, model=self._model)
+                    else:
+                        _describe_end(span, event)
+                        yield from_ended(event)
+        except TiermeshError as error:
+            if begun:
+                yield from_error(error)
+            raise
+        finally:
+            span.set_attribute("tiermesh.tokens.completion", generated)
+
+    async def WatchLoad(  # noqa: N802 -- gRPC's name
+        self,
+        request: engine_pb2.WatchLoadRequest,
+        context: Any,  # noqa: ARG002 -- gRPC's signature
+    ) -> AsyncIterator[engine_pb2.WatchLoadResponse]:
+        """Streams load reports until the caller goes."""
+        interval = request.min_interval.ToTimedelta().total_seconds() if request.HasField("min_interval") else None
+        pause = _DEFAULT_INTERVAL_S if interval is None else max(0.0, interval)
+        # Ends with the call's deadline or with a drain, which this stream must not hold up.
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            while not current_budget().exhausted and not ending.done():
+                changed = asyncio.ensure_future(self._engine.changes.next().wait())
+                yield from_load(self._engine.load())
+                await asyncio.wait({ending}, timeout=pause)
+                left = current_budget().remaining()
+                await asyncio.wait({ending, changed}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            ending.cancel()
+
+    def end_watches(self) -> None:
+        """Ends every `WatchLoad`; the server is about to drain."""
+        self._ending.set()
+
+    async def GetModel(self, request: engine_pb2.GetModelRequest, context: Any) -> engine_pb2.GetModelResponse:  # noqa: ARG002, N802 -- gRPC's signature
+        """Describes what is served."""
+        tier = self._engine.tier
+        return engine_pb2.GetModelResponse(
+            tier=tier.name,
+            model=self._model,
+            backend=tier.backend,
+            context_token_limit=tier.context_tokens,
+            answer_token_limit=tier.answer_tokens,
+            simulated=self._simulated,
+        )
+
+    def service(self) -> Service:
+        """Returns how to host this servicer."""
+        name = engine_pb2.DESCRIPTOR.services_by_name["EngineService"].full_name
+        return Service(name, lambda server: engine_pb2_grpc.add_EngineServiceServicer_to_server(self, server))
+
+
+def _describe_start(span: Span, event: Began) -> None:
+    span.set_attributes(
+        {
+            "tiermesh.tokens.prompt": event.prompt_tokens,
+            "tiermesh.engine.queue_ms": _ms(event.queue_s),
+            "tiermesh.simulated": event.simulated,
+        }
+    )
+
+
+def _describe_end(span: Span, event: Ended) -> None:
+    span.set_attributes(
+        {
+            "tiermesh.engine.prefill_ms": _ms(event.prefill_s),
+            "tiermesh.engine.decode_ms": _ms(event.decode_s),
+            "tiermesh.ttft_ms": _ms(event.queue_s + event.prefill_s),
+            "tiermesh.tokens.cached_prompt": event.cached_prompt_tokens,
+            "tiermesh.finish_reason": ",".join(finish.name.lower() for _, finish in event.finishes),
+        }
+    )
+    if event.rule:
+        span.set_attribute("tiermesh.rule", event.rule)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 2)
