@@ -1,0 +1,87 @@
+"""The cache's real server in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+from harness.answers import make_answer, make_key
+from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
+from tiermesh.cache.app import wire
+from tiermesh.cache.ports import AnswerStore
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
+from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.rpc import call_unary, open_channel, open_server
+from tiermesh.shared.testing import RecordedTracing, recorded_tracing
+
+
+@dataclass
+class RunningCache:
+    """A cache server and a client of it."""
+
+    stub: cache_pb2_grpc.CacheServiceAsyncStub
+    tracing: RecordedTracing
+    channel: grpc.aio.Channel
+
+    async def call(self, method: str, request: object, *, timeout_s: float = 10.0):
+        """Makes a call the way services do."""
+        return await call_unary(
+            getattr(self.stub, method),
+            request,
+            name=f"CacheService/{method}",
+            budget=Budget.of(timeout_s),
+            tracer=self.tracing.tracer,
+        )
+
+    async def lookup(self, text: str = "question", tenant: str = "local") -> cache_pb2.LookupResponse:
+        """Looks an answer up."""
+        return await self.call("Lookup", cache_pb2.LookupRequest(key=make_key(text, tenant)))
+
+    async def result(self, text: str = "question", tenant: str = "local") -> str:
+        """Looks an answer up and returns the result's name."""
+        return cache_pb2.CacheResult.Name((await self.lookup(text, tenant)).result).removeprefix("CACHE_RESULT_")
+
+    async def store(
+        self,
+        text: str = "question",
+        answer: cache_pb2.CachedAnswer | None = None,
+        tenant: str = "local",
+        **fields: object,
+    ) -> bool:
+        """Keeps an answer."""
+        request = cache_pb2.StoreRequest(key=make_key(text, tenant), answer=answer or make_answer(text), **fields)
+        return (await self.call("Store", request)).stored
+
+    async def invalidate(self, tenant: str = "local", fingerprint: bytes = b"") -> int:
+        """Forgets answers."""
+        request = cache_pb2.InvalidateRequest(tenant=tenant, fingerprint=fingerprint)
+        return (await self.call("Invalidate", request)).removed_count
+
+
+def cache_config(**cache: object) -> TiermeshConfig:
+    """Returns a configuration with these values in its cache section."""
+    return TiermeshConfig.model_validate(
+        {
+            "tenants": [{"name": "local", "key_env": "KEY"}],
+            "tiers": [{"name": "l0", "backend": "rules"}],
+            "cache": cache,
+        }
+    )
+
+
+@asynccontextmanager
+async def running_cache(
+    store: AnswerStore, *, clock: Clock = SYSTEM_CLOCK, **cache: object
+) -> AsyncIterator[RunningCache]:
+    """Serves a cache over a store on a free port."""
+    with recorded_tracing() as tracing:
+        async with (
+            wire(cache_config(**cache), store, clock=clock) as service,
+            open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30) as server,
+            open_channel(f"127.0.0.1:{server.port}") as channel,
+        ):
+            await server.set_serving(True)
+            yield RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel)

@@ -1,0 +1,200 @@
+"""Lookup, store and invalidate over a store in memory."""
+
+import asyncio
+from itertools import count
+
+import pytest
+from harness.answers import fingerprint, make_answer
+from tiermesh.cache.access import StoreAccess
+from tiermesh.cache.answers import AnswerCache, Result
+from tiermesh.cache.circuit import Circuit
+from tiermesh.cache.codec import Codec
+from tiermesh.cache.keys import generation_key, place_of
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.errors import Unavailable
+from tiermesh.shared.testing import FakeAnswerStore, FakeClock
+
+QUESTION = fingerprint("question")
+
+
+class Kit:
+    """A cache over a fake store, with chosen randomness."""
+
+    def __init__(self, timeout_s=1.0):
+        self.clock = FakeClock()
+        self.store = FakeAnswerStore(self.clock)
+        self.access = StoreAccess(Circuit(self.clock))
+        generations = count(1)
+        self.fraction = 0.5
+        self.cache = AnswerCache(
+            self.store,
+            self.access,
+            Codec(2048),
+            ttl_s=100,
+            timeout_s=timeout_s,
+            random_fraction=lambda: self.fraction,
+            random_generation=lambda: next(generations).to_bytes(8, "big"),
+        )
+
+    async def keep(self, answer=None, tenant="local", question=QUESTION, ttl_s=None):
+        return await self.cache.keep(tenant, question, answer or make_answer("x"), ttl_s=ttl_s, budget=Budget.of(10))
+
+    async def lookup(self, tenant="local", question=QUESTION):
+        return await self.cache.lookup(tenant, question, Budget.of(10))
+
+    async def result(self, **where):
+        return (await self.lookup(**where)).result
+
+
+@pytest.fixture
+async def kit():
+    kit = Kit()
+    yield kit
+    await kit.access.aclose()
+
+
+async def test_a_hit_is_what_was_stored(kit):
+    assert await kit.result() is Result.MISS
+    answer = make_answer("你", "好")
+    assert await kit.keep(answer)
+    found = await kit.lookup()
+    assert found.result is Result.HIT
+    assert found.answer == answer
+    assert found.stored_bytes == len(kit.store.values[place_of("local", QUESTION).entry])
+
+
+async def test_tenants_and_questions_are_apart(kit):
+    await kit.keep()
+    assert await kit.result(tenant="other") is Result.MISS
+    assert await kit.result(question=fingerprint("other")) is Result.MISS
+
+
+async def test_answers_expire_with_jitter(kit):
+    kit.fraction = 0.0
+    await kit.keep()
+    kit.clock.advance(89.9)
+    assert await kit.result() is Result.HIT
+    kit.clock.advance(0.2)
+    assert await kit.result() is Result.MISS
+
+
+async def test_a_request_may_name_its_time_to_live(kit):
+    await kit.keep(ttl_s=5)
+    kit.clock.advance(5.1)
+    assert await kit.result() is Result.MISS
+
+
+async def test_what_is_too_large_is_not_kept(kit):
+    assert not await kit.keep(make_answer("x" * 3000))
+    assert kit.store.values == {}
+
+
+async def test_a_tenant_is_forgotten_at_once_and_another_is_not(kit):
+    questions = [fingerprint(str(n)) for n in range(5)]
+    for question in questions:
+        await kit.keep(question=question)
+        await kit.keep(question=question, tenant="other")
+    assert await kit.cache.forget_tenant("local", Budget.of(10)) == 5
+    assert [await kit.result(question=q) for q in questions] == [Result.MISS] * 5
+    assert [await kit.result(question=q, tenant="other") for q in questions] == [Result.HIT] * 5
+    await kit.keep()
+    assert await kit.result() is Result.HIT
+
+
+async def test_an_answer_on_its_way_into_the_store_is_forgotten_too(kit):
+    await kit.keep()
+    settle = kit.store.settle
+
+    async def settle_and_be_overtaken(key, fresh):
+        generation = await settle(key, fresh)
+        await kit.cache.forget_tenant("local", Budget.of(10))
+        return generation
+
+    kit.store.settle = settle_and_be_overtaken
+    assert await kit.keep()
+    assert await kit.result() is Result.MISS
+
+
+async def test_losing_a_generation_never_brings_forgotten_answers_back(kit):
+    await kit.keep()
+    place = place_of("local", QUESTION)
+    old = kit.store.values[place.entry]
+    await kit.cache.forget_tenant("local", Budget.of(10))
+    del kit.store.values[place.generation]
+    kit.store.values[place.entry] = old
+    assert await kit.result() is Result.MISS
+    await kit.keep(question=fingerprint("another"))
+    assert await kit.result() is Result.MISS
+
+
+async def test_a_full_store_still_forgets(kit):
+    await kit.keep()
+    kit.store.full = True
+    await kit.cache.forget_tenant("local", Budget.of(10))
+    assert await kit.result() is Result.MISS
+
+
+async def test_one_answer_is_forgotten(kit):
+    await kit.keep()
+    await kit.keep(question=fingerprint("other"))
+    assert await kit.cache.forget("local", QUESTION, Budget.of(10)) == 1
+    assert await kit.cache.forget("local", QUESTION, Budget.of(10)) == 0
+    assert await kit.result() is Result.MISS
+    assert await kit.result(question=fingerprint("other")) is Result.HIT
+
+
+async def test_forgetting_is_not_claimed_while_the_store_is_down(kit):
+    await kit.keep()
+    kit.store.down = True
+    with pytest.raises(Unavailable):
+        await kit.cache.forget("local", QUESTION, Budget.of(10))
+    with pytest.raises(Unavailable):
+        await kit.cache.forget_tenant("local", Budget.of(10))
+
+
+async def test_a_damaged_value_is_a_miss_and_deleted(kit):
+    await kit.keep()
+    entry = place_of("local", QUESTION).entry
+    kit.store.values[entry] = b"\x09" + kit.store.values[entry][1:]
+    assert await kit.result() is Result.MISS
+    assert entry not in kit.store.values
+    await kit.keep()
+    assert await kit.result() is Result.HIT
+
+
+async def test_a_damaged_generation_is_replaced(kit):
+    await kit.keep()
+    kit.store.values[generation_key("local")] = b"rubbish"
+    assert await kit.result() is Result.MISS
+    await kit.keep()
+    assert await kit.result() is Result.HIT
+
+
+async def test_a_store_that_is_down_is_soon_not_asked(kit):
+    kit.store.down = True
+    assert [await kit.result() for _ in range(10)] == [Result.UNAVAILABLE] * 10
+    assert kit.store.calls == 3
+    assert not await kit.keep()
+    kit.store.down = False
+    kit.clock.advance(0.2)
+    assert await kit.result() is Result.MISS
+    assert await kit.keep()
+
+
+async def test_a_store_that_hangs_costs_the_bound():
+    kit = Kit(timeout_s=0.005)
+    kit.store.answering.clear()
+    async with asyncio.timeout(2):
+        assert [await kit.result() for _ in range(3)] == [Result.UNAVAILABLE] * 3
+        assert not await kit.keep()
+    kit.store.answering.set()
+    kit.clock.advance(0.2)
+    assert await kit.result() is Result.MISS
+    await kit.access.aclose()
+
+
+async def test_a_full_store_says_not_stored_and_still_finds(kit):
+    await kit.keep()
+    kit.store.full = True
+    assert not await kit.keep(question=fingerprint("other"))
+    assert await kit.result() is Result.HIT
