@@ -19,7 +19,7 @@ def make_message(kind: type[M], values: Mapping[str, Any]) -> M:
     Raises:
         google.protobuf.json_format.ParseError: a key or value does not fit the message.
     """
-    return ParseDict(values, kind())
+    return ParseDict(dict(values), kind())
 
 
 def typed(kind: type[Message], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
