@@ -1,0 +1,125 @@
+"""Every object is one that Kubernetes takes, and the objects of a release fit each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import kubernetes_validate
+import pytest
+from harness.helm import CHART, NAMESPACE, containers, main_container, render
+from helm_python import lint
+
+OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_kubernetes_takes_every_object(release, version):
+    for item in release.objects:
+        kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_lint_finds_nothing():
+    report = lint(CHART, strict=True, namespace=NAMESPACE, kube_version=f"v{OLDEST}.0")
+    assert report["errors"] == []
+    assert [m for m in report["messages"] if m["severity"] > 1] == []
+
+
+def test_names_are_unique(release):
+    names = Counter((item["kind"], item["metadata"]["name"]) for item in release.objects)
+    assert [name for name, count in names.items() if count > 1] == []
+    assert all(len(name) <= 63 for _, name in names)
+
+
+def test_recommended_labels_are_on_every_object(release):
+    for item in release.objects:
+        labels = item["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "tiermesh"
+        assert labels["app.kubernetes.io/instance"] == "tiermesh"
+        assert labels["app.kubernetes.io/part-of"] == "tiermesh"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert {"app.kubernetes.io/component", "app.kubernetes.io/version", "helm.sh/chart"} <= set(labels)
+
+
+def test_a_workload_selects_its_own_pods_and_no_others(release):
+    for workload in release.workloads:
+        selector = workload["spec"]["selector"]["matchLabels"]
+        matched = [w for w in release.workloads if _matches(selector, w)]
+        assert matched == [workload]
+
+
+def test_a_release_of_the_chart_alone_restarts_no_pod(release):
+    for workload in release.workloads:
+        metadata = workload["spec"]["template"]["metadata"]
+        assert "helm.sh/chart" not in metadata["labels"]
+        assert "app.kubernetes.io/version" not in metadata["labels"]
+
+
+def test_services_lead_to_open_ports_of_one_workload(release):
+    for service in release.all("Service"):
+        (workload,) = [w for w in release.workloads if _matches(service["spec"]["selector"], w)]
+        open_ports = {port["name"]: port["containerPort"] for c in containers(workload) for port in c["ports"]}
+        for port in service["spec"]["ports"]:
+            target = open_ports[port["targetPort"]]
+            # A headless Service translates no port: who asks for its name gets the pod's own.
+            assert service["spec"].get("clusterIP") != "None" or target == port["port"]
+
+
+def test_budgets_and_scalers_hold_for_one_workload(release):
+    for budget in release.all("PodDisruptionBudget"):
+        assert len([w for w in release.workloads if _matches(budget["spec"]["selector"]["matchLabels"], w)]) == 1
+    for scaler in release.all("HorizontalPodAutoscaler"):
+        target = release.one("Deployment", scaler["spec"]["scaleTargetRef"]["name"])
+        assert "replicas" not in target["spec"], "Helm and the scaler would undo each other's work"
+        assert scaler["spec"]["minReplicas"] <= scaler["spec"]["maxReplicas"]
+
+
+def test_everything_that_serves_has_a_budget():
+    release = render()
+    covered = {
+        b["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] for b in release.all("PodDisruptionBudget")
+    }
+    assert covered == {w["metadata"]["labels"]["app.kubernetes.io/component"] for w in release.all("Deployment")}
+
+
+def test_mounted_volumes_exist_and_existing_volumes_are_mounted(release):
+    for workload in release.workloads:
+        pod = workload["spec"]["template"]["spec"]
+        defined = {v["name"] for v in pod.get("volumes", ())}
+        defined |= {v["metadata"]["name"] for v in workload["spec"].get("volumeClaimTemplates", ())}
+        used = {
+            m["name"] for c in [*pod.get("initContainers", ()), *pod["containers"]] for m in c.get("volumeMounts", ())
+        }
+        assert used == defined
+
+
+def test_replicas_and_scalers_follow_the_values():
+    release = render({"router": {"replicas": 40}, "cache": {"autoscaling": {"enabled": True, "maxReplicas": 7}}})
+    assert release.workload("router")["spec"]["replicas"] == 40
+    assert release.one("HorizontalPodAutoscaler", "tiermesh-cache")["spec"]["maxReplicas"] == 7
+
+
+def test_another_release_has_names_of_its_own():
+    first = {(i["kind"], i["metadata"]["name"]) for i in render().objects}
+    second = {(i["kind"], i["metadata"]["name"]) for i in render(name="blue").objects}
+    assert first.isdisjoint(second)
+
+
+def test_images_come_from_the_named_registry():
+    release = render({"image": {"registry": "registry.example.com/team", "tag": "1.2.3"}})
+    images = {main_container(w)["image"] for w in release.all("Deployment")}
+    assert images == {
+        f"registry.example.com/team/{name}:1.2.3" for name in ("router", "classifier", "cache", "engine", "mesh")
+    }
+
+
+def test_every_image_has_a_tag(release):
+    for workload in release.workloads:
+        pod = workload["spec"]["template"]["spec"]
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            tag = container["image"].rsplit("/", 1)[-1].partition(":")[2]
+            assert tag not in {"", "latest"}
+
+
+def _matches(selector, workload) -> bool:
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    return selector.items() <= labels.items()
