@@ -11,7 +11,7 @@ import regex
 from tiermesh.shared.rules.labels import CompiledLabelSet, compile_labels
 from tiermesh.shared.rules.measure import TokenWeights
 from tiermesh.shared.rules.patterns import join_patterns
-from tiermesh.shared.rules.schema import FixedAnswerPolicy, RoutingRule, RulesFile, policy_of
+from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
 
 Kind = Literal["greeting", "faq", "label"]
@@ -60,6 +60,8 @@ class RuleBook:
     polite_before: tuple[str, ...]
     """Keys that may stand before a question, longest first."""
     polite_after: tuple[str, ...]
+    faq: tuple[FaqEntry, ...]
+    """As in the file."""
     label_sets: tuple[CompiledLabelSet, ...]
     token_weights: TokenWeights
 
@@ -82,6 +84,7 @@ def make_book(file: RulesFile) -> RuleBook:
         phrases=dict(_phrases(file)),
         polite_before=_keys(file.politeness.before),
         polite_after=_keys(file.politeness.after),
+        faq=file.faq,
         label_sets=compile_labels(file),
         token_weights=file.token_weights,
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from tiermesh.shared.rules.measure import TokenWeights
 from tiermesh.shared.rules.patterns import check_pattern
-from tiermesh.shared.rules.text import phrase_key
+from tiermesh.shared.rules.text import fold, phrase_key
 
 RuleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Z][a-z]{3})?$")]
@@ -40,8 +40,15 @@ def _has_words(phrase: str) -> str:
     return phrase
 
 
+def _is_visible(keyword: str) -> str:
+    if not fold(keyword):
+        raise ValueError(f"{keyword!r} has nothing to match")
+    return keyword
+
+
 PatternText = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(check_pattern)]
 Phrase = Annotated[str, Field(max_length=200), AfterValidator(_has_words)]
+Keyword = Annotated[str, Field(max_length=100), AfterValidator(_is_visible)]
 Answer = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
@@ -162,7 +169,7 @@ class Label(_Section):
     name: RuleName
     called: Annotated[dict[Language, tuple[Phrase, ...]], Field(min_length=1)]
     """What requests call it, by language."""
-    keywords: Annotated[dict[Language, tuple[Phrase, ...]], Field(min_length=1)]
+    keywords: Annotated[dict[Language, tuple[Keyword, ...]], Field(min_length=1)]
     """Words that are only said where this label is right."""
 
 
@@ -178,13 +185,10 @@ class LabelSet(PolicyOverrides):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _refuse_twice("label", (label.name for label in self.labels))
+        _refuse_twice("label names", (label.name for label in self.labels))
         for what in ("called", "keywords"):
-            lists = [getattr(label, what) for label in self.labels]
-            _refuse_twice(
-                f"{what} of label set {self.name!r}:",
-                (phrase_key(w) for by in lists for ws in by.values() for w in set(ws)),
-            )
+            by_label = [{fold(w) for words in getattr(label, what).values() for w in words} for label in self.labels]
+            _refuse_twice(f"{what}: words of label set {self.name!r}", (word for words in by_label for word in words))
         return self
 
 
@@ -205,15 +209,15 @@ class RulesFile(_Section):
     faq: tuple[FaqEntry, ...] = ()
     politeness: Politeness = Politeness()
     labels: tuple[LabelSet, ...] = ()
-    doubts: dict[Language, tuple[Phrase, ...]] = {}
+    doubts: dict[Language, tuple[Keyword, ...]] = {}
     """Negations, contrasts and conditions, which can turn a keyword's meaning round."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _refuse_twice("rule", (rule.name for rule in self.rules))
-        _refuse_twice("greeting", (greeting.name for greeting in self.greetings))
-        _refuse_twice("faq", (entry.name for entry in self.faq))
-        _refuse_twice("label set", (labels.name for labels in self.labels))
+        _refuse_twice("rule names", (rule.name for rule in self.rules))
+        _refuse_twice("greeting names", (greeting.name for greeting in self.greetings))
+        _refuse_twice("faq names", (entry.name for entry in self.faq))
+        _refuse_twice("label set names", (labels.name for labels in self.labels))
         owners: dict[str, str] = {}
         for owner, phrase in self._phrases():
             other = owners.setdefault(phrase_key(phrase), owner)
@@ -235,5 +239,5 @@ def _refuse_twice(what: str, names: Iterator[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"{what} names must be unique; used twice: {name}")
+            raise ValueError(f"{what} must be unique; used twice: {name}")
         seen.add(name)
