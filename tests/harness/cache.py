@@ -15,7 +15,8 @@ from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.rpc import call_unary, open_channel, open_server
-from tiermesh.shared.testing import RecordedTracing, recorded_tracing
+from tiermesh.shared.telemetry import Tracing
+from tiermesh.shared.testing import recorded_tracing
 
 
 @dataclass
@@ -23,7 +24,7 @@ class RunningCache:
     """A cache server and a client of it."""
 
     stub: cache_pb2_grpc.CacheServiceAsyncStub
-    tracing: RecordedTracing
+    tracing: Tracing
     channel: grpc.aio.Channel
 
     async def call(self, method: str, request: object, *, timeout_s: float = 10.0):
