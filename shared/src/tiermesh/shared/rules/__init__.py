@@ -8,7 +8,7 @@ from tiermesh.shared.rules.measure import TextCounts, TokenWeights, estimate_tok
 from tiermesh.shared.rules.patterns import Search
 from tiermesh.shared.rules.schema import RoutingRule, Structure, TaskName
 from tiermesh.shared.rules.text import fold, phrase_key
-from tiermesh.shared.rules.watch import CurrentRules, follow_rules
+from tiermesh.shared.rules.watch import CurrentRules, follow_rules, follow_rules_file
 
 __all__ = [
     "UNDETERMINED",
@@ -27,6 +27,7 @@ __all__ = [
     "estimate_tokens",
     "fold",
     "follow_rules",
+    "follow_rules_file",
     "load_rules",
     "match_fixed",
     "measure",

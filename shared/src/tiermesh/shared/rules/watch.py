@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
 from tiermesh.shared.rules.book import RuleBook
 from tiermesh.shared.rules.load import load_rules
 from tiermesh.shared.telemetry import get_logger
+from watchfiles import awatch
 
 _log = get_logger(__name__)
 
@@ -19,14 +21,13 @@ class CurrentRules:
     def __init__(self, book: RuleBook) -> None:
         self.book = book
 
-    def offer(self, load: Callable[[], RuleBook]) -> None:
-        """Puts new rules in force, or keeps the old ones and logs why the new ones cannot be used."""
+    async def refresh(self, path: Path) -> None:
+        """Puts the rules of a file in force, or keeps the old ones and logs why the new ones cannot be used."""
         try:
-            book = load()
+            # Trying the patterns out takes long enough to be felt by the calls being served.
+            book = await asyncio.to_thread(load_rules, path)
         except ConfigError as error:
-            _log.error(
-                "rules not changed; the last good ones stay in force", version=self.book.version, error=str(error)
-            )
+            _log.error("rules not changed; the last good ones stay", version=self.book.version, error=str(error))
             return
         if book.version != self.book.version:
             _log.info("rules changed", version=book.version, was=self.book.version)
@@ -41,7 +42,13 @@ async def follow_rules(current: CurrentRules, config_path: Path, environ: Mappin
     """
     async for change in watch_config(config_path, environ):
         if isinstance(change, TiermeshConfig):
-            path = change.rules
-            current.offer(lambda path=path: load_rules(path))  # type: ignore[misc] # mypy cannot type a lambda's default
+            await current.refresh(change.rules)
         else:
             _log.error("configuration not changed; the rules in force stay", error=str(change))
+
+
+async def follow_rules_file(current: CurrentRules, rules_path: Path) -> None:
+    """Keeps `current` at what one rules file says; never returns. For processes that need nothing else of the configuration."""
+    # The folder is watched, not the file: editors and Kubernetes replace files by renaming.
+    async for _ in awatch(rules_path.parent, step=50, debounce=200, recursive=False):
+        await current.refresh(rules_path)
