@@ -6,7 +6,7 @@ cancellation, on which freeing an engine depends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -94,7 +94,7 @@ async def call_stream(
     budget: Budget,
     tracer: Tracer,
     on_span: Callable[[Span], None] | None = None,
-) -> AsyncIterator[_Response]:
+) -> AsyncGenerator[_Response, None]:
     """Makes a server-streaming call within a budget, and cancels it when the reader stops early.
 
     Wrap it in `contextlib.aclosing`, so that leaving the loop cancels at once. Arguments and
