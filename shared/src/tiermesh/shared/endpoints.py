@@ -72,8 +72,9 @@ def cluster_endpoints(config: TiermeshConfig, cluster: str) -> tuple[Endpoint, .
 
 
 def mesh_target(config: TiermeshConfig) -> str:
-    """Returns the gRPC target of Envoy's listener for calls between services."""
-    return f"{config.network.bind}:{config.network.mesh_port}"
+    """Returns the gRPC target of Envoy's listener for calls between services; it is never on another machine."""
+    everywhere = config.network.bind in {"0.0.0.0", "::"}
+    return f"{'127.0.0.1' if everywhere else config.network.bind}:{config.network.mesh_port}"
 
 
 def collector_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:
