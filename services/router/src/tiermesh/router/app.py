@@ -1,0 +1,147 @@
+"""Composition root: the only module that knows which parts the router is made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from opentelemetry.trace import Tracer
+from tiermesh.api.openai.v1 import openai_pb2_grpc
+from tiermesh.api.router.v1 import router_pb2_grpc
+from tiermesh.router import servicer as typed
+from tiermesh.router.adapters.grpc_cache import GrpcCache
+from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
+from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
+from tiermesh.router.background import BackgroundStores
+from tiermesh.router.flow import RequestFlow
+from tiermesh.router.generation import Generation
+from tiermesh.router.openai import errors as openai_errors
+from tiermesh.router.openai.servicer import OpenAIServicer
+from tiermesh.router.servicer import RouterServicer
+from tiermesh.router.settings import Settings, Snapshot, make_snapshot
+from tiermesh.router.tier_health import TierHealth
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
+from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, mesh_target, span_endpoint
+from tiermesh.shared.process import Process
+from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
+from tiermesh.shared.telemetry import get_logger, open_tracing
+
+_log = get_logger(__name__)
+
+Connect = Callable[[str], grpc.aio.Channel]
+"""Returns the channel to a cluster, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """The router, ready to be hosted."""
+
+    services: tuple[Service, ...]
+    stores: BackgroundStores
+    """To be drained before the channels are closed."""
+
+
+def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock = SYSTEM_CLOCK) -> Wired:
+    """Puts the router together; opens nothing but channels, which connect on first use.
+
+    Args:
+        settings: The configuration that new requests take.
+        connect: Returns the channel to a cluster.
+        tracer: Records client spans.
+        clock: Time.
+    """
+    cache = GrpcCache(connect(CACHE), tracer)
+    health, stores = TierHealth(clock), BackgroundStores(cache, clock)
+    flow = RequestFlow(
+        cache=cache,
+        classifier=GrpcClassifier(connect(CLASSIFIER), tracer),
+        generation=Generation(engines=GrpcEnginePool(connect, tracer), health=health, stores=stores, clock=clock),
+        health=health,
+        clock=clock,
+    )
+    router, openai = RouterServicer(flow, settings, clock), OpenAIServicer(flow, settings, clock)
+    services = (
+        Service(typed.SERVICE, lambda server: router_pb2_grpc.add_RouterServiceServicer_to_server(router, server)),
+        Service(
+            openai_errors.SERVICE,
+            lambda server: openai_pb2_grpc.add_OpenAIServiceServicer_to_server(openai, server),
+        ),
+    )
+    return Wired(services, stores)
+
+
+async def run(process: Process) -> None:
+    """Serves until told to stop, then finishes what has begun."""
+    config = process.config
+    settings = Settings(read_snapshot(config, SYSTEM_CLOCK))
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(
+            open_tracing(
+                "tiermesh-router",
+                instance=process.instance,
+                endpoint=span_endpoint(config, process.environ),
+                sample_ratio=config.tracing.sample_ratio,
+            )
+        )
+        connect = await stack.enter_async_context(_open_channels(mesh_target(config)))
+        wired = wire(settings, connect=connect, tracer=tracing.tracer)
+        async with open_server(
+            wired.services,
+            address=process.address,
+            tracing=tracing,
+            # Calls without a deadline get the shorter default where they are read.
+            default_deadline_s=config.deadlines.max_ms / 1000,
+            trailers=openai_errors.openai_trailers,
+        ) as server:
+            following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
+            await server.set_serving(True)
+            _log.info("serving", address=process.address, config_version=settings.current.version)
+            try:
+                await serve_until_signal(server, drain_s=config.drain_s, tasks=(following,))
+            finally:
+                following.cancel()
+                await wired.stores.drain()
+
+
+def read_snapshot(config: TiermeshConfig, clock: Clock) -> Snapshot:
+    """Returns the snapshot of a configuration and of the rules file that it names."""
+    try:
+        rules = config.rules.read_bytes()
+    except OSError:
+        # The classifier reports missing rules; here they only count for the version.
+        rules = b""
+    return make_snapshot(config, rules=rules, loaded_at=clock.wall())
+
+
+async def follow_config(settings: Settings, path: Path, environ: Mapping[str, str], clock: Clock) -> None:
+    """Replaces the snapshot whenever the configuration changes; a wrong one changes nothing."""
+    async for changed in watch_config(path, environ):
+        if isinstance(changed, ConfigError):
+            _log.warning("the changed configuration cannot be used; the last good one stays", error=str(changed))
+            continue
+        snapshot = read_snapshot(changed, clock)
+        if snapshot.version != settings.current.version:
+            settings.current = snapshot
+            _log.info("configuration changed", config_version=snapshot.version)
+
+
+@asynccontextmanager
+async def _open_channels(target: str) -> AsyncIterator[Connect]:
+    """Yields a function that opens one channel a cluster and keeps it; all are closed on leaving."""
+    channels: dict[str, grpc.aio.Channel] = {}
+
+    def connect(cluster: str) -> grpc.aio.Channel:
+        if cluster not in channels:
+            channels[cluster] = open_channel(target, authority=cluster)
+        return channels[cluster]
+
+    try:
+        yield connect
+    finally:
+        for channel in channels.values():
+            await channel.close()

@@ -1,0 +1,106 @@
+"""What a failed engine call means for the request: pure judgements on errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.errors import (
+    ContextTooLong,
+    DeadlineError,
+    InferenceTimeout,
+    NoEligibleTier,
+    NotApplicable,
+    OutOfMemory,
+    Overloaded,
+    QueueFull,
+    StreamBroken,
+    TiermeshError,
+    Unavailable,
+    error_for_reason,
+)
+
+Failures = Sequence[tuple[str, TiermeshError]]
+"""Tier and error of each attempt, in order."""
+
+
+def why_next(error: TiermeshError) -> str | None:
+    """Returns why the next candidate may be tried after `error`, as a label's reason, or None.
+
+    Only failures that another tier need not share move a request on: a deadline that has passed
+    for one has passed for all, and a defect must not be hidden.
+    """
+    if isinstance(error, NotApplicable):
+        return "declined"
+    if isinstance(error, Unavailable | OutOfMemory):
+        return "unavailable"
+    if isinstance(error, Overloaded):
+        return "queue_full"
+    if isinstance(error, ContextTooLong):
+        # The router's token count is an estimate, the engine's is not.
+        return "context_too_long"
+    return None
+
+
+def is_outage(error: TiermeshError) -> bool:
+    """Returns whether `error` says that the tier, not the request, is in trouble."""
+    return isinstance(error, Unavailable)
+
+
+def broken_off(error: TiermeshError, *, tier: str, pieces: int, budget: Budget) -> TiermeshError:
+    """Returns the error of an answer that ended without its terminal event.
+
+    Args:
+        error: What the stream ended with.
+        tier: The tier that was answering.
+        pieces: Pieces of text that had been received.
+        budget: The engine call's budget.
+    """
+    if isinstance(error, DeadlineError):
+        return error
+    if budget.exhausted:
+        # Past its deadline a stream is reset, which says nothing by itself.
+        return InferenceTimeout(f"the deadline passed while tier {tier} was answering; send a longer deadline")
+    return StreamBroken(f"tier {tier} broke off after {pieces} pieces of its answer: {error.message}")
+
+
+def failed_at(tier: str, error: TiermeshError) -> TiermeshError:
+    """Returns `error` with the tier named in its message."""
+    return error_for_reason(
+        error.reason, f"tier {tier}: {error.message}", field=error.field, retry_after=error.retry_after
+    )
+
+
+def nobody_answered(failures: Failures) -> TiermeshError:
+    """Returns the error of a request whose candidates have all been tried.
+
+    A full queue counts most, since waiting helps; a prompt that is too long for every tier comes
+    before nothing at all being there.
+    """
+    if len(failures) == 1:
+        return failed_at(*failures[0])
+    seen = "; ".join(f"tier {tier}: {error.message}" for tier, error in failures)
+    full = [error for _, error in failures if isinstance(error, Overloaded)]
+    if full:
+        waits = [error.retry_after for error in full if error.retry_after is not None]
+        return QueueFull(f"no tier has room: {seen}", retry_after=min(waits, default=None))
+    if any(isinstance(error, ContextTooLong) for _, error in failures) and not any(
+        isinstance(error, Unavailable) for _, error in failures
+    ):
+        return ContextTooLong(f"messages: {seen}", field="messages")
+    return NoEligibleTier(f"no tier answers: {seen}")
+
+
+def error_of(failure: answer_pb2.Failure) -> TiermeshError:
+    """Returns the error that a terminal event reports."""
+    retry_after = failure.retry_after.ToMilliseconds() / 1000 if failure.HasField("retry_after") else None
+    return error_for_reason(failure.reason, failure.message, field=failure.field, retry_after=retry_after)
+
+
+def failure_of(error: TiermeshError) -> answer_pb2.Failure:
+    """Returns the terminal event that reports an error."""
+    failure = answer_pb2.Failure(reason=error.reason, message=error.message, field=error.field)
+    if error.retry_after is not None:
+        failure.retry_after.FromMilliseconds(round(error.retry_after * 1000))
+    return failure

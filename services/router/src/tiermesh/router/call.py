@@ -1,0 +1,73 @@
+"""One request on its way through the router."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry.trace import Span, get_current_span
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.settings import Snapshot
+from tiermesh.shared import headers
+from tiermesh.shared.budget import Budget, current_budget
+from tiermesh.shared.clock import Clock
+from tiermesh.shared.errors import Unauthenticated
+from tiermesh.shared.telemetry import current_trace_id
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_CACHE_CONTROL = "cache-control"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and what came with the call."""
+
+    tenant: str
+    request_id: str
+    cache_control: str
+    budget: Budget
+    arrived: float
+    """Seconds on the router's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A valid request with everything that one way through the router needs."""
+
+    caller: Caller
+    request: router_pb2.GenerateRequest
+    snapshot: Snapshot
+    trace_id: str
+    span: Span
+    """The server span. The current span changes while an engine streams; this one does not."""
+
+
+def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
+    """Returns who calls, from the metadata of a call being served.
+
+    Raises:
+        Unauthenticated: no tenant is named; the call did not come through Envoy.
+    """
+    arrived = clock.monotonic()
+    metadata = context.invocation_metadata() or ()
+    found = {key: value for key, value in metadata if key in _READ and isinstance(value, str)}
+    tenant = found.get(headers.TENANT, "")
+    if not tenant:
+        raise Unauthenticated(f"the call names no tenant ({headers.TENANT}); send it through the mesh's ingress")
+    budget = current_budget()
+    if context.time_remaining() is None:
+        budget = budget.child(cap=snapshot.config.deadlines.default_ms / 1000)
+    request_id = found.get(headers.REQUEST_ID, "")
+    if not _REQUEST_ID.fullmatch(request_id):
+        request_id = str(uuid.uuid4())
+    return Caller(tenant, request_id, found.get(_CACHE_CONTROL, ""), budget, arrived)
+
+
+def make_call(caller: Caller, request: router_pb2.GenerateRequest, snapshot: Snapshot) -> Call:
+    """Returns the call of a valid request; its trace is the current one."""
+    return Call(caller, request, snapshot, current_trace_id(), get_current_span())
+
+
+_READ = frozenset({headers.TENANT, headers.REQUEST_ID, _CACHE_CONTROL})

@@ -1,0 +1,194 @@
+"""One request from its arrival to its last event.
+
+    cache lookup ─┬─ hit ──────────────────────────────► recorded pieces ──► done
+    classification┘  miss ─► policy ─► engine stream ──► pieces ───────────► done ─► store
+                                  ▲        │ declined, unavailable or full before it started
+                                  └────────┘ next candidate
+
+A request stays with a tier once that tier has started: its label is out, and pieces of two tiers
+are never joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.api.classifier.v1 import classifier_pb2
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router import observe
+from tiermesh.router.cache_policy import plan_cache
+from tiermesh.router.call import Call
+from tiermesh.router.events import Completed, Event
+from tiermesh.router.facts import facts_of
+from tiermesh.router.generation import Generation
+from tiermesh.router.label import cached_label, decided_label
+from tiermesh.router.models import AUTO, pinned_tiers
+from tiermesh.router.policy import Classification, Decision, decide
+from tiermesh.router.ports import CachePort, ClassifierPort
+from tiermesh.router.task_types import task_type_name
+from tiermesh.router.tier_health import TierHealth
+from tiermesh.shared.canonical import fingerprint
+from tiermesh.shared.clock import Clock
+from tiermesh.shared.errors import TiermeshError
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision that was not carried out."""
+
+    label: router_pb2.RouteLabel
+    classification: classifier_pb2.ClassifyResponse | None
+    candidates: tuple[str, ...]
+    fingerprint: bytes
+
+
+class RequestFlow:
+    """Answers requests.
+
+    Args:
+        cache: Answers given before.
+        classifier: Judges requests.
+        generation: Runs engines.
+        health: Which tiers have just failed.
+        clock: Time.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: CachePort,
+        classifier: ClassifierPort,
+        generation: Generation,
+        health: TierHealth,
+        clock: Clock,
+    ) -> None:
+        self._cache = cache
+        self._classifier = classifier
+        self._generation = generation
+        self._health = health
+        self._clock = clock
+
+    async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
+        """Streams the events of a valid request; close the generator to abandon it.
+
+        Raises:
+            TiermeshError: the request failed. Nothing was yielded if no tier had started.
+        """
+        request, config = call.request, call.snapshot.config
+        # Before any call is made: a name that does not exist must not reach the cache.
+        pinned_tiers(request.model, config.tiers)
+        plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=config.cache.enabled)
+        key = self._key(call) if plan.read or plan.write else None
+        cache_status = router_pb2.CACHE_STATUS_BYPASS
+        cached: cache_pb2.CachedAnswer | None = None
+        judging = asyncio.create_task(self._classify(call))
+        try:
+            if key is not None and plan.read:
+                cache_status, cached = await self._lookup(call, key)
+            judgement = await judging if cached is None else None
+        finally:
+            judging.cancel()
+        if cached is not None:
+            for event in self._replay(call, cached):
+                yield event
+            return
+        observe.record_classification(call.span, judgement)
+        decision = self._decide(call, judgement)
+        if decision.refusal is not None:
+            raise decision.refusal
+        store_key = key if plan.write else None
+        async with aclosing(self._generation.run(call, decision, cache_status, store_key)) as events:
+            async for event in events:
+                yield event
+
+    async def explain(self, call: Call) -> Explanation:
+        """Returns where a valid request would go, without running a model or touching the cache.
+
+        Raises:
+            UnknownModel: the model asked for does not exist.
+        """
+        request = call.request
+        pinned_tiers(request.model, call.snapshot.tiers)
+        judgement = await self._classify(call)
+        observe.record_classification(call.span, judgement)
+        decision = self._decide(call, judgement)
+        enabled = call.snapshot.config.cache.enabled
+        plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=enabled)
+        first = decision.candidates[0] if decision.candidates else None
+        reasons = decision.reasons if decision.refusal is None else (*decision.reasons, decision.refusal.reason.lower())
+        label = decided_label(
+            call,
+            decision,
+            tier=first.name if first else "",
+            model=first.public_model if first else "",
+            cache_status=router_pb2.CACHE_STATUS_UNSPECIFIED if plan.read else router_pb2.CACHE_STATUS_BYPASS,
+            reasons=reasons,
+            simulated=first is not None and first.backend == "simulated",
+        )
+        observe.record_route(call.span, label, tenant=call.caller.tenant)
+        candidates = tuple(tier.name for tier in decision.candidates)
+        return Explanation(label, judgement, candidates, self._key(call).fingerprint)
+
+    def _key(self, call: Call) -> cache_pb2.CacheKey:
+        request, tenant = call.request, call.caller.tenant
+        scope = {"tenant": tenant, "model": request.model or AUTO, "version": call.snapshot.answers_version}
+        return cache_pb2.CacheKey(
+            tenant=tenant, fingerprint=fingerprint(request.messages, request.sampling, scope=scope)
+        )
+
+    def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None) -> Decision:
+        return decide(
+            facts_of(call.request),
+            model=call.request.model,
+            classification=_classification(judgement),
+            config=call.snapshot.config,
+            unavailable=self._health.unavailable(),
+        )
+
+    async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:
+        request = classifier_pb2.ClassifyRequest(
+            messages=call.request.messages,
+            tenant=call.caller.tenant,
+            max_tokens=call.request.sampling.max_tokens,
+        )
+        cap = call.snapshot.config.deadlines.classifier_ms / 1000
+        try:
+            return await self._classifier.classify(request, budget=call.caller.budget.child(cap=cap))
+        except TiermeshError:
+            # Late, gone or broken alike: policy has a rule for requests that nobody judged.
+            return None
+
+    async def _lookup(
+        self, call: Call, key: cache_pb2.CacheKey
+    ) -> tuple[router_pb2.CacheStatus.ValueType, cache_pb2.CachedAnswer | None]:
+        cap = call.snapshot.config.deadlines.cache_ms / 1000
+        try:
+            found = await self._cache.lookup(key, budget=call.caller.budget.child(cap=cap))
+        except TiermeshError:
+            return router_pb2.CACHE_STATUS_UNAVAILABLE, None
+        return (router_pb2.CACHE_STATUS_MISS if found is None else router_pb2.CACHE_STATUS_HIT), found
+
+    def _replay(self, call: Call, cached: cache_pb2.CachedAnswer) -> Sequence[Event]:
+        label = cached_label(call, cached)
+        elapsed = self._clock.monotonic() - call.caller.arrived
+        observe.record_route(call.span, label, tenant=call.caller.tenant)
+        observe.record_first_text(call.span, elapsed)
+        observe.record_usage(call.span, cached.usage)
+        return [label, *cached.deltas, Completed(cached.finishes, cached.usage, (), True, elapsed, elapsed)]
+
+
+def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classification | None:
+    if response is None:
+        return None
+    return Classification(
+        task_type=task_type_name(response.task_type),
+        complexity=response.complexity,
+        source=response.source,
+        rules=tuple(response.rules),
+        languages=tuple(response.languages),
+        prompt_tokens=response.estimated_prompt_token_count,
+    )

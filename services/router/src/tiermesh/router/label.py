@@ -1,0 +1,97 @@
+"""The route label: where a request went and why, as a message and as response headers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.call import Call
+from tiermesh.router.policy import Decision
+from tiermesh.router.task_types import task_type_name, task_type_value
+from tiermesh.shared.headers import ROUTE_PREFIX
+
+_CACHE_NAMES: dict[int, str] = {
+    router_pb2.CACHE_STATUS_MISS: "miss",
+    router_pb2.CACHE_STATUS_HIT: "hit",
+    router_pb2.CACHE_STATUS_BYPASS: "bypass",
+    router_pb2.CACHE_STATUS_UNAVAILABLE: "unavailable",
+}
+_HEADER_SAFE = "/:._-+@ =()"
+_HEADER_CHARS = 1024
+
+
+def decided_label(
+    call: Call,
+    decision: Decision,
+    *,
+    tier: str,
+    model: str,
+    cache_status: router_pb2.CacheStatus.ValueType,
+    reasons: Sequence[str],
+    simulated: bool = False,
+) -> router_pb2.RouteLabel:
+    """Returns the label of a request that policy decided."""
+    return router_pb2.RouteLabel(
+        request_id=call.caller.request_id,
+        trace_id=call.trace_id,
+        tier=tier,
+        model=model,
+        cache_status=cache_status,
+        task_type=task_type_value(decision.task_type),
+        complexity=decision.complexity,
+        classifier_source=decision.source,
+        reasons=reasons,
+        verdicts=[
+            router_pb2.TierVerdict(tier=v.tier, eligible=v.eligible, reason=v.reason, detail=v.detail)
+            for v in decision.verdicts
+        ],
+        simulated=simulated,
+        config_version=call.snapshot.version,
+    )
+
+
+def cached_label(call: Call, answer: cache_pb2.CachedAnswer) -> router_pb2.RouteLabel:
+    """Returns the label of a request answered from the cache; no tier was considered."""
+    return router_pb2.RouteLabel(
+        request_id=call.caller.request_id,
+        trace_id=call.trace_id,
+        tier=answer.tier,
+        model=answer.model,
+        cache_status=router_pb2.CACHE_STATUS_HIT,
+        task_type=task_type_value(answer.task_type),
+        complexity=answer.complexity,
+        reasons=("cache:exact",),
+        simulated=answer.simulated,
+        config_version=call.snapshot.version,
+    )
+
+
+def cache_status_name(status: int) -> str:
+    """Returns the name of a cache status, such as `hit`."""
+    return _CACHE_NAMES.get(status, "")
+
+
+def label_headers(label: router_pb2.RouteLabel) -> tuple[tuple[str, str], ...]:
+    """Returns the label as response headers: ASCII, without empty ones."""
+    found = [
+        ("request-id", label.request_id),
+        ("trace-id", label.trace_id),
+        ("tier", label.tier),
+        ("model", _ascii(label.model)),
+        ("cache", cache_status_name(label.cache_status)),
+        ("task-type", task_type_name(label.task_type)),
+        ("reasons", ",".join(_ascii(reason) for reason in label.reasons)[:_HEADER_CHARS]),
+        ("complexity", f"{label.complexity:.2f}"),
+        ("simulated", "true" if label.simulated else ""),
+        ("config-version", label.config_version),
+    ]
+    return tuple((ROUTE_PREFIX + name, value) for name, value in found if value)
+
+
+def _ascii(text: str) -> str:
+    """Returns a text as header values may be; other characters, and commas, are percent-encoded."""
+    if text.isascii() and text.isprintable() and "," not in text:
+        return text
+    return quote(text, safe=_HEADER_SAFE)

@@ -1,0 +1,71 @@
+"""What the router writes on its server span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opentelemetry.trace import Span
+from tiermesh.api.classifier.v1 import classifier_pb2
+from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.label import cache_status_name
+from tiermesh.router.task_types import task_type_name
+
+
+def record_classification(span: Span, response: classifier_pb2.ClassifyResponse | None) -> None:
+    """Writes the judgement and what it rests on."""
+    if response is None or not span.is_recording():
+        return
+    span.set_attributes(
+        {
+            "tiermesh.classifier.source": response.source,
+            "tiermesh.classifier.confidence": response.confidence,
+            "tiermesh.classifier.rules": tuple(response.rules),
+            "tiermesh.classifier.languages": tuple(response.languages),
+            "tiermesh.classifier.version": response.version,
+            **{f"tiermesh.feature.{name}": value for name, value in response.features.items()},
+        }
+    )
+
+
+def record_route(span: Span, label: router_pb2.RouteLabel, *, tenant: str) -> None:
+    """Writes the route label."""
+    if not span.is_recording():
+        return
+    span.set_attributes(
+        {
+            "tiermesh.request_id": label.request_id,
+            "tiermesh.tenant": tenant,
+            "tiermesh.tier": label.tier,
+            "tiermesh.model": label.model,
+            "tiermesh.cache": cache_status_name(label.cache_status),
+            "tiermesh.task_type": task_type_name(label.task_type),
+            "tiermesh.complexity": label.complexity,
+            "tiermesh.reasons": tuple(label.reasons),
+            "tiermesh.simulated": label.simulated,
+            "tiermesh.config_version": label.config_version,
+        }
+    )
+
+
+def record_attempts(span: Span, attempts: Sequence[router_pb2.Attempt]) -> None:
+    """Writes every engine call made, as `tier=outcome`."""
+    if attempts and span.is_recording():
+        span.set_attribute("tiermesh.attempts", tuple(f"{a.tier}={a.outcome}" for a in attempts))
+
+
+def record_first_text(span: Span, seconds: float) -> None:
+    """Writes the time from arrival to the first piece of text."""
+    if span.is_recording():
+        span.set_attribute("tiermesh.ttft_ms", round(seconds * 1000, 2))
+
+
+def record_usage(span: Span, usage: answer_pb2.Usage) -> None:
+    """Writes the tokens of the answer."""
+    if span.is_recording():
+        span.set_attributes(
+            {
+                "tiermesh.prompt_tokens": usage.prompt_token_count,
+                "tiermesh.completion_tokens": usage.completion_token_count,
+            }
+        )

@@ -1,0 +1,1 @@
+"""OpenAI's chat-completions surface: bodies in, bodies out."""

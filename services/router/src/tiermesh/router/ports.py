@@ -1,0 +1,59 @@
+"""What the router needs from the rest of the mesh."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.api.classifier.v1 import classifier_pb2
+from tiermesh.api.engine.v1 import engine_pb2
+from tiermesh.shared.budget import Budget
+
+
+class CachePort(Protocol):
+    """Answers given before."""
+
+    async def lookup(self, key: cache_pb2.CacheKey, *, budget: Budget) -> cache_pb2.CachedAnswer | None:
+        """Returns the answer filed under `key`, or None.
+
+        Raises:
+            TiermeshError: the cache or its store did not answer within `budget`.
+        """
+        ...
+
+    async def store(self, key: cache_pb2.CacheKey, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
+        """Files an answer; returns whether it was written.
+
+        Raises:
+            TiermeshError: the cache did not answer within `budget`, or refuses the answer.
+        """
+        ...
+
+
+class ClassifierPort(Protocol):
+    """Judges how hard a request is."""
+
+    async def classify(
+        self, request: classifier_pb2.ClassifyRequest, *, budget: Budget
+    ) -> classifier_pb2.ClassifyResponse:
+        """Returns the judgement.
+
+        Raises:
+            TiermeshError: the classifier did not answer within `budget`.
+        """
+        ...
+
+
+class EnginePool(Protocol):
+    """The engines of every tier."""
+
+    def generate(
+        self, tier: str, request: engine_pb2.GenerateRequest, *, budget: Budget
+    ) -> AsyncGenerator[engine_pb2.GenerateResponse, None]:
+        """Streams an answer from one engine of `tier`. Closing the generator aborts the generation.
+
+        Raises:
+            TiermeshError: the call failed.
+        """
+        ...

@@ -1,0 +1,82 @@
+"""RouterService: the typed door."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+from tiermesh.router.attempt import failure_of
+from tiermesh.router.call import make_call, read_caller
+from tiermesh.router.events import Completed
+from tiermesh.router.flow import RequestFlow
+from tiermesh.router.label import label_headers
+from tiermesh.router.settings import Settings
+from tiermesh.router.validation import check_request
+from tiermesh.shared.clock import Clock
+from tiermesh.shared.errors import InternalError, TiermeshError
+
+SERVICE = router_pb2.DESCRIPTOR.services_by_name["RouterService"].full_name
+
+
+class RouterServicer(router_pb2_grpc.RouterServiceServicer):
+    """Serves the typed API."""
+
+    def __init__(self, flow: RequestFlow, settings: Settings, clock: Clock) -> None:
+        self._flow = flow
+        self._settings = settings
+        self._clock = clock
+
+    async def Generate(  # noqa: N802 -- gRPC's name
+        self, request: router_pb2.GenerateRequest, context: Any
+    ) -> AsyncGenerator[router_pb2.GenerateResponse, None]:
+        """Streams the label, the pieces, and one terminal event."""
+        snapshot = self._settings.current
+        caller = read_caller(context, snapshot, self._clock)
+        check_request(request)
+        call = make_call(caller, request, snapshot)
+        begun = False
+        try:
+            async with aclosing(self._flow.answer(call)) as events:
+                async for event in events:
+                    if isinstance(event, answer_pb2.Delta):
+                        yield router_pb2.GenerateResponse(delta=event)
+                    elif isinstance(event, Completed):
+                        yield router_pb2.GenerateResponse(done=_done(event))
+                    else:
+                        await context.send_initial_metadata(label_headers(event))
+                        begun = True
+                        yield router_pb2.GenerateResponse(route=event)
+        except TiermeshError as error:
+            if begun:
+                yield router_pb2.GenerateResponse(failure=failure_of(error))
+            raise
+        except Exception:
+            # A defect: the caller learns that the answer is not complete, the log learns the rest.
+            if begun:
+                failure = failure_of(InternalError("an unexpected error ended the answer"))
+                yield router_pb2.GenerateResponse(failure=failure)
+            raise
+
+    async def Explain(self, request: router_pb2.ExplainRequest, context: Any) -> router_pb2.ExplainResponse:  # noqa: N802 -- gRPC's name
+        """Says where a request would go, and why."""
+        snapshot = self._settings.current
+        caller = read_caller(context, snapshot, self._clock)
+        check_request(request.request)
+        explanation = await self._flow.explain(make_call(caller, request.request, snapshot))
+        return router_pb2.ExplainResponse(
+            route=explanation.label,
+            classification=explanation.classification,
+            candidates=explanation.candidates,
+            fingerprint=explanation.fingerprint.hex(),
+        )
+
+
+def _done(end: Completed) -> router_pb2.Done:
+    usage = answer_pb2.Usage() if end.from_cache else end.usage
+    done = router_pb2.Done(finishes=end.finishes, usage=usage, attempts=end.attempts)
+    done.time_to_first_token.FromNanoseconds(round(end.ttft_s * 1e9))
+    done.total.FromNanoseconds(round(end.total_s * 1e9))
+    return done
