@@ -53,7 +53,7 @@ def fingerprint(
 
 
 def canonical_text(text: str) -> str:
-    """Returns a text composed to NFC with `\\n` line endings."""
+    """Returns a text composed to NFC, with line feeds as line endings."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.isascii() else unicodedata.normalize("NFC", text)
