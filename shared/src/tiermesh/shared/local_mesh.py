@@ -104,13 +104,14 @@ def api_key(mesh: LocalMesh, config: TiermeshConfig, environ: Mapping[str, str])
     if key := environ.get("TIERMESH_API_KEY"):
         return key
     for tenant in config.tenants:
-        text = environ.get(tenant.key_env, "") if tenant.key_env else ""
+        lines = environ.get(tenant.key_env, "").split(",") if tenant.key_env else []
         if tenant.key_file is not None:
             try:
-                text = (Path(mesh.state) / tenant.key_file).read_text(encoding="utf-8")
+                lines = (Path(mesh.state) / tenant.key_file).read_text(encoding="utf-8").splitlines()
             except OSError:
                 continue
-        if keys := text.replace(",", " ").split():
+        keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        if keys:
             return keys[0]
     return None
 
