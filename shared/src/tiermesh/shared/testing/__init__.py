@@ -1,7 +1,17 @@
 """Fakes for tests. Nothing here runs in production."""
 
 from tiermesh.shared.testing._clock import FakeClock
+from tiermesh.shared.testing._services import FakeCache, FakeClassifier, ScriptedEngine, answer_steps
 from tiermesh.shared.testing._store import FakeAnswerStore
 from tiermesh.shared.testing._tracing import RecordedTracing, recorded_tracing
 
-__all__ = ["FakeAnswerStore", "FakeClock", "RecordedTracing", "recorded_tracing"]
+__all__ = [
+    "FakeAnswerStore",
+    "FakeCache",
+    "FakeClassifier",
+    "FakeClock",
+    "RecordedTracing",
+    "ScriptedEngine",
+    "answer_steps",
+    "recorded_tracing",
+]
