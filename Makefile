@@ -1,0 +1,66 @@
+# Two commands are enough: `make up` and `make test`. Everything installs what it needs, once.
+
+PROFILE ?= local
+PYTHON ?= python3
+BIN := .venv/bin
+BOOTSTRAP = $(PYTHON) mesh/bootstrap
+# Arguments for pytest, such as ARGS="tests/unit -k budget".
+ARGS ?=
+
+PACKAGES := api shared router classifier cache engine traces mesh client
+
+.DEFAULT_GOAL := help
+.PHONY: help up down status logs doctor env env-test test check format protos bench-overhead
+
+help: ## List what can be made
+	@echo "usage: make TARGET [PROFILE=local|lite|laptop] [PYTHON=python3]"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name what; do printf '  %-16s %s\n' "$$name" "$$what"; done
+
+up: ## Install what the profile needs, start the mesh, return when it has answered
+	@$(BOOTSTRAP) up --profile $(PROFILE)
+
+down: ## Let requests in flight finish, then stop the mesh
+	@$(BOOTSTRAP) run -- down $(if $(filter command line environment,$(origin PROFILE)),--profile $(PROFILE))
+
+status: ## Show every process and which configuration is served
+	@$(BOOTSTRAP) run -- status $(if $(filter command line environment,$(origin PROFILE)),--profile $(PROFILE))
+
+logs: ## Show the logs; ARGS="engine-l1-0 -f" for one, live
+	@$(BOOTSTRAP) run -- logs $(ARGS) $(if $(filter command line environment,$(origin PROFILE)),--profile $(PROFILE))
+
+doctor: ## Look for what is commonly wrong
+	@$(BOOTSTRAP) run -- doctor $(if $(filter command line environment,$(origin PROFILE)),--profile $(PROFILE))
+
+env: ## Install only: the base environment and the development tools, without language models
+	@$(BOOTSTRAP) env --dev --base-only
+
+env-test: ## Install everything that the tests need, language models included
+	@$(BOOTSTRAP) env --dev --profile local
+
+test: env-test check ## Run every check and every test
+	@echo "test: pytest"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: env ## Format, lint, types, layers, contracts, generated code
+	@echo "check: format";         $(BIN)/ruff format --check --quiet . || { echo "run \`make format\`" >&2; exit 1; }
+	@echo "check: lint";           $(BIN)/ruff check --quiet .
+	@echo "check: types";          $(BIN)/mypy --no-error-summary $(PACKAGES:%=-p tiermesh.%)
+	@echo "check: types (mesh/bootstrap)"; MYPYPATH=mesh $(BIN)/mypy --no-error-summary -p bootstrap
+	@echo "check: import layers";  out=$$($(BIN)/lint-imports) || { echo "$$out" >&2; exit 1; }
+	@echo "check: contracts";      $(BIN)/python protos/check.py
+	@echo "check: generated code"; $(BIN)/python protos/generate.py --check
+	@echo "check: generated pages"; $(BIN)/python docs/generate.py --check
+	@echo "check: generated chart"; $(BIN)/python helm/generate.py --check
+
+format: env ## Write the format that `make check` asks for
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet .
+
+protos: env ## Generate what is written from other files: protos/gen, pages of docs, schema of the chart
+	@$(BIN)/python protos/generate.py
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/python helm/generate.py
+
+bench-overhead: env ## Measure what the mesh adds to a request
+	@$(BIN)/python benchmarks/overhead.py
