@@ -49,7 +49,7 @@ _MARKED = regex.compile(
     r"(?:^|(?<=[.:;?!\n,)\]])\s*)(?:text|review|message|comment|sentence|input|tweet|feedback|文本|内容|评论|句子|留言|消息|原文|文字)\s*:\s*",
     regex.IGNORECASE,
 )
-_CUTS = regex.compile(r":\s*|[?.]\s+|(?<=[\p{Han}])[?.]|\n+")
+_CUTS = regex.compile(r":\s*|[?.]\s+|(?<=[\p{Han})\]])[?.]|\n+")
 _SENTENCES = regex.compile(r"(?<=[.!?\n])\s*")
 _INSTRUCTS = regex.compile(
     r"\b(?:answer|reply|respond|output|return|explain|explanation|reason|because|json|format|translate|summari[sz]e|label|classify|category|step by step|confidence)\b"
@@ -121,7 +121,10 @@ def _splits(labels: CompiledLabelSet, prompt: str) -> Iterator[tuple[str, str]]:
     """Yields the ways to tell the frame of a prompt from the text to judge."""
     bare = _QUOTED.sub(lambda m: _inside(m) if fold(_inside(m)) in labels.names else m.group(), prompt)
     quoted = list(_QUOTED.finditer(bare))
-    if len(quoted) == 1:
+    if len(quoted) > 1:
+        # Several texts want several labels.
+        return
+    if quoted:
         match = quoted[0]
         yield f"{bare[: match.start()]} {bare[match.end() :]}", _inside(match).strip()
         return
@@ -130,7 +133,8 @@ def _splits(labels: CompiledLabelSet, prompt: str) -> Iterator[tuple[str, str]]:
     for cut in cuts:
         before, text = bare[: cut.start()], bare[cut.end() :].strip()
         frame, text = _without_closing(labels, before, text)
-        if not _INSTRUCTS.search(text):
+        # Lines may be several texts, and an instruction is no text.
+        if "\n" not in text and not _INSTRUCTS.search(text):
             yield frame, text
 
 
@@ -163,9 +167,13 @@ def _choices(labels: CompiledLabelSet, frame: str) -> tuple[dict[str, str], str]
     for match in labels.called.finditer(frame):
         name, language = labels.names[fold(match.group())]
         choices.setdefault(name, match.group())
-    if len(choices) < 2 or not _accounted(labels, frame) or not _ASKS.search(labels.called.sub(" ", frame)):
+    if len(choices) < 2 or not _accounted(labels, frame) or not _asks(labels, frame):
         return None
     return choices, language
+
+
+def _asks(labels: CompiledLabelSet, frame: str) -> bool:
+    return _names_question(labels, frame) or _ASKS.search(labels.called.sub(" ", frame)) is not None
 
 
 def _inside(match: regex.Match[str]) -> str:

@@ -72,7 +72,12 @@ class RulesBackend:
         return Prompt(tuple(turns), tokens, rule=answer.rule, found=answer)
 
     async def generate(
-        self, prompt: Prompt, sampling: Sampling, *, request_id: str, lane: Lane
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        *,
+        request_id: str,  # noqa: ARG002 -- the port's signature
+        lane: Lane,  # noqa: ARG002 -- the port's signature
     ) -> AsyncGenerator[Piece]:
         """Writes the answer in pieces of a few words, the same for every choice; there are no log-probabilities."""
         assert isinstance(prompt.found, FixedAnswer)

@@ -1,0 +1,56 @@
+"""Composition root of the classifier."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tiermesh.api.classifier.v1 import classifier_pb2, classifier_pb2_grpc
+from tiermesh.classifier.ports import LearntModel
+from tiermesh.classifier.servicer import ClassifierServicer
+from tiermesh.shared.endpoints import span_endpoint
+from tiermesh.shared.process import Process
+from tiermesh.shared.rpc import Service, open_server, serve_until_signal
+from tiermesh.shared.rules import CurrentRules, follow_rules, load_rules
+from tiermesh.shared.telemetry import get_logger, open_tracing
+
+_log = get_logger(__name__)
+
+
+def wire(rules: CurrentRules, model: LearntModel | None = None) -> Service:
+    """Builds the service over the rules in force. There is no learnt model yet, so `run` passes none."""
+    servicer = ClassifierServicer(rules, model)
+    name = classifier_pb2.DESCRIPTOR.services_by_name["ClassifierService"].full_name
+    return Service(name, lambda server: classifier_pb2_grpc.add_ClassifierServiceServicer_to_server(servicer, server))
+
+
+async def run(process: Process) -> None:
+    """Serves until the process is told to stop; changes of the rules file take effect while it runs.
+
+    Raises:
+        ConfigError: the rules file cannot be used.
+    """
+    config = process.config
+    rules = CurrentRules(load_rules(config.rules))
+    async with (
+        open_tracing(
+            "tiermesh-classifier",
+            instance=process.instance,
+            endpoint=span_endpoint(config, process.environ),
+            sample_ratio=config.tracing.sample_ratio,
+        ) as tracing,
+        open_server(
+            [wire(rules)],
+            address=process.address,
+            tracing=tracing,
+            default_deadline_s=config.deadlines.max_ms / 1000,
+            drain_s=config.drain_s,
+        ) as server,
+    ):
+        following = asyncio.create_task(follow_rules(rules, process.config_path, process.environ))
+        try:
+            await server.set_serving(True)
+            _log.info("serving", address=process.address, rules=rules.book.version)
+            await serve_until_signal(server, drain_s=config.drain_s, tasks=[following])
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
