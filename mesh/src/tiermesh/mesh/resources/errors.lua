@@ -31,15 +31,22 @@ local function json_string(body, key)
   return nil
 end
 
-local function openai_error(status, body)
+local function openai_error(status, body, explained)
   local row = row_of(status)
   local message, param, code
   if string.sub(body, 1, 1) == "{" then
     -- google.rpc.Status, as the transcoder writes it.
     message, param, code = json_string(body, "message"), json_string(body, "field"), json_string(body, "reason")
+  elseif explained ~= nil then
+    -- A gRPC status whose details the transcoder could not write as JSON.
+    local text = string.gsub(explained, "%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+    message = quoted(text)
   elseif body ~= "" then
+    -- What Envoy says itself. The transcoder begins with the field at fault.
     local text = string.gsub(string.sub(body, 1, 300), "%s+", " ")
-    message = quoted(row[3] == "" and text or row[3] .. " (" .. text .. ")")
+    local field = string.match(text, "^([%a_][%w_%.%[%]]*): ")
+    param = field and quoted(field)
+    message = quoted(row[3] .. " (" .. text .. ")")
   end
   return string.format('{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}',
     message or quoted(row[3]), quoted(row[1]), param or "null", code or quoted(row[2]))
@@ -51,15 +58,16 @@ function envoy_on_response(handle)
   if status < 400 or string.sub(headers:get("content-type") or "", 1, 16) == "application/grpc" then
     return
   end
-  local ready = headers:get("x-openai-error")
+  local ready, explained = headers:get("x-openai-error"), headers:get("grpc-message")
+  -- Before the body is asked for: headers cannot be changed after that.
+  headers:replace("content-type", "application/json")
+  for _, name in ipairs({"x-openai-error", "grpc-message", "grpc-status", "grpc-status-details-bin"}) do
+    headers:remove(name)
+  end
   local buffer = handle:body(true)
   local body = buffer:length() > 0 and buffer:getBytes(0, buffer:length()) or ""
-  if string.sub(body, 1, 9) ~= '{"error":' or ready ~= nil then
-    body = ready or openai_error(status, body)
-    buffer:setBytes(body)
+  if ready ~= nil or string.sub(body, 1, 9) ~= '{"error":' then
+    -- Sets content-length, too.
+    buffer:setBytes(ready or openai_error(status, body, explained))
   end
-  headers:remove("x-openai-error")
-  headers:remove("grpc-status-details-bin")
-  headers:replace("content-type", "application/json")
-  headers:replace("content-length", tostring(#body))
 end

@@ -48,7 +48,8 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
         manager={
             # An edge: the peer's address is the caller's, and x-envoy-* from it counts for nothing.
             "use_remote_address": True,
-            "internal_address_config": {},
+            # An empty list would mean Envoy's own idea of inside, so it names an address that nobody has.
+            "internal_address_config": {"cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]},
             "early_header_mutation_extensions": [make_tenant_strip()],
             "generate_request_id": True,
             "always_set_request_id_in_response": True,
@@ -65,8 +66,10 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
                 "max_headers_count": 100,
                 "headers_with_underscores_action": "REJECT_REQUEST",
             },
-            # Otherwise a response that ends early over HTTP/1.1, as at a deadline, ends a second late.
-            "delayed_close_timeout": "0s",
+            # How long a connection stays open after an answer that came before the end of the request (HTTP/1.1). With
+            # none, a client still sending 10 MB sees a reset instead of its 413. A stream cut at the deadline, which
+            # only a service that hangs lets happen, ends that much late.
+            "delayed_close_timeout": "1s",
             "local_reply_config": _before_filters(),
         },
     )

@@ -67,7 +67,18 @@ def make_deadline_numbers(deadlines: DeadlineConfig) -> dict[str, Any]:
 
 
 def _filter(name: str, code: str) -> dict[str, Any]:
-    return {"name": name, "typed_config": typed(lua_pb2.Lua, {"default_source_code": {"inline_string": code}})}
+    return {
+        "name": name,
+        "typed_config": typed(
+            lua_pb2.Lua,
+            {
+                "default_source_code": {"inline_string": code},
+                # No script changes where a request goes. Choosing the route again would also restart Envoy's own
+                # deadline timer, with the shortened deadline that is meant for services.
+                "clear_route_cache": False,
+            },
+        ),
+    }
 
 
 @cache

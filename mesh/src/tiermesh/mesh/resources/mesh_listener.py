@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envoy.config.listener.v3 import listener_pb2
 from tiermesh.mesh.resources.listeners import make_listener
+from tiermesh.mesh.resources.message import seconds
 from tiermesh.mesh.resources.routes import MESH_ROUTES
 from tiermesh.mesh.role import Role
 from tiermesh.shared.config import TiermeshConfig
@@ -20,6 +21,11 @@ def make_mesh_listener(config: TiermeshConfig, *, role: Role, traced: bool) -> l
         traced=traced,
         filters=[],
         manager={
+            "common_http_protocol_options": {
+                "idle_timeout": "3600s",
+                # A backstop for callers that set no deadline.
+                "max_stream_duration": seconds(config.deadlines.max_ms),
+            },
             "strip_any_host_port": True,
             # The ingress has made one; it names the request through the whole mesh.
             "generate_request_id": False,

@@ -30,6 +30,7 @@ _HTTP_METHODS = {
 }
 # Subscriptions rather than requests: they last as long as both sides live.
 _ENDLESS = ("/tiermesh.api.engine.v1.EngineService/WatchLoad", "/grpc.health.v1.Health/Watch")
+_NO_LIMIT = {"max_stream_duration": "0s"}
 # The request has reached no service, so sending it elsewhere cannot do anything twice.
 _UNREACHED = "connect-failure,refused-stream"
 
@@ -88,7 +89,8 @@ def make_mesh_routes(config: TiermeshConfig) -> route_pb2.RouteConfiguration:
     """Returns the routes of the mesh listener: one virtual host per cluster, by gRPC authority.
 
     Envoy does not cut calls at their grpc-timeout here, as both ends keep it: the caller's library and the server's
-    budget. A third timer for the same instant could only turn DEADLINE_EXCEEDED into a broken stream.
+    budget. A third timer for the same instant could only turn DEADLINE_EXCEEDED into a broken stream. The routes set
+    no limit of their own either, as Envoy would write it over the caller's grpc-timeout; the listener has the limit.
     """
     return make_message(
         route_pb2.RouteConfiguration,
@@ -96,24 +98,23 @@ def make_mesh_routes(config: TiermeshConfig) -> route_pb2.RouteConfiguration:
             "name": MESH_ROUTES,
             "validate_clusters": True,
             "virtual_hosts": [
-                {"name": cluster, "domains": [cluster], "routes": _mesh_host(config, cluster)}
+                {"name": cluster, "domains": [cluster], "routes": _mesh_host(cluster)}
                 for cluster in cluster_names(config)
             ],
         },
     )
 
 
-def _mesh_host(config: TiermeshConfig, cluster: str) -> list[dict[str, Any]]:
+def _mesh_host(cluster: str) -> list[dict[str, Any]]:
     endless = {"cluster": cluster, "timeout": "0s", "idle_timeout": "0s", "retry_policy": _retry(_UNREACHED)}
     ordinary = {
         "cluster": cluster,
         "timeout": "0s",
-        "max_stream_duration": {"max_stream_duration": seconds(config.deadlines.max_ms)},
         # The one layer that tries again. Envoy does so only while nothing has been sent to the caller.
         "retry_policy": _retry(f"unavailable,{_UNREACHED}"),
     }
     return [
-        *({"match": {"path": path}, "route": {**endless, "max_stream_duration": _no_limit()}} for path in _ENDLESS),
+        *({"match": {"path": path}, "route": {**endless, "max_stream_duration": _NO_LIMIT}} for path in _ENDLESS),
         {"match": {"prefix": "/"}, "route": ordinary},
     ]
 
@@ -124,10 +125,6 @@ def _client_deadline(deadlines: DeadlineConfig) -> dict[str, Any]:
         "max_stream_duration": seconds(deadlines.default_ms),
         "grpc_timeout_header_max": seconds(deadlines.max_ms),
     }
-
-
-def _no_limit() -> dict[str, Any]:
-    return {"max_stream_duration": "0s"}
 
 
 def _retry(conditions: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from importlib import resources
 from typing import Any
 
 from envoy.extensions.filters.http.grpc_json_transcoder.v3 import transcoder_pb2
+from google.protobuf import any_pb2, descriptor_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
 from tiermesh.mesh.resources.message import typed
 from tiermesh.shared.config import LimitsConfig
 
@@ -20,8 +22,17 @@ _LARGEST_EVENT_BYTES = 64 * 1024 * 1024
 
 @cache
 def descriptor_set() -> bytes:
-    """Returns the packaged descriptors of the whole API, imports included."""
-    return resources.files("tiermesh.api").joinpath("descriptors.binpb").read_bytes()
+    """Returns the packaged descriptors of the whole API, imports included, and those of error details.
+
+    Without the latter the transcoder drops the body of every error that has details.
+    """
+    packaged = resources.files("tiermesh.api").joinpath("descriptors.binpb").read_bytes()
+    files = descriptor_pb2.FileDescriptorSet.FromString(packaged)
+    present = {file.name for file in files.file}
+    for proto in (any_pb2, duration_pb2, error_details_pb2, status_pb2):
+        if proto.DESCRIPTOR.name not in present:
+            files.file.add().ParseFromString(proto.DESCRIPTOR.serialized_pb)
+    return files.SerializeToString(deterministic=True)
 
 
 def make_transcoder_filter(limits: LimitsConfig) -> dict[str, Any]:
