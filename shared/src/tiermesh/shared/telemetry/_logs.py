@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import structlog
 from opentelemetry import trace
+from structlog.tracebacks import ExceptionDictTransformer
 
 
 def _add_trace_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -31,7 +32,8 @@ def configure_logging(service: str, *, level: str = "info") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_trace_id,
-        structlog.processors.dict_tracebacks,
+        # Without local variables: those hold prompts, answers and keys.
+        structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
     ]
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
