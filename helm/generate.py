@@ -1,7 +1,10 @@
-"""Writes the chart's values.schema.json: the hand-written part, and the sections of tiermesh.yaml from the code.
+"""Writes what the chart takes from elsewhere in the repository.
 
-Run `python helm/generate.py` after a change of the configuration's schema or of values.schema.yaml; with `--check` it
-only says whether the file is up to date.
+- values.schema.json: values.schema.yaml beside this file, and the sections of tiermesh.yaml from the code;
+- files/rules.yaml: the rules of the local profile. A chart cannot reach files outside of its folder.
+
+python helm/generate.py           write them
+python helm/generate.py --check   exit 1 if they are not what would be written
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from tiermesh.shared.config import (
 
 HERE = Path(__file__).parent
 SOURCE = HERE / "values.schema.yaml"
-TARGET = HERE / "tiermesh" / "values.schema.json"
+CHART = HERE / "tiermesh"
+RULES = HERE.parent / "mesh" / "profiles" / "rules.yaml"
 
 SECTIONS: Mapping[str, tuple[type[Any], frozenset[str]]] = {
     "limits": (LimitsConfig, frozenset()),
@@ -84,15 +88,23 @@ def _merge(value: Any, fragments: Mapping[str, Any]) -> Any:
     return merged | _merge(fragments[value["$merge"]], fragments) if "$merge" in value else merged
 
 
+def outputs() -> dict[Path, str]:
+    """Returns every file that is written, with its text."""
+    return {
+        CHART / "values.schema.json": make_schema(),
+        CHART / "files" / "rules.yaml": RULES.read_text(encoding="utf-8"),
+    }
+
+
 def main(arguments: list[str]) -> int:
-    """Writes the file, or with `--check` compares it; returns the exit status."""
-    text = make_schema()
+    """Writes the files, or with `--check` compares them; returns the exit status."""
+    stale = [path for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
-        if TARGET.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{TARGET.name} is out of date: run python helm/generate.py", file=sys.stderr)
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
+        for path in stale:
+            print(f"{path.relative_to(HERE.parent)} is out of date: run python helm/generate.py", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(outputs()[path], encoding="utf-8")
     return 0
 
 

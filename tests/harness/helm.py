@@ -61,6 +61,7 @@ VALUE_SETS: Mapping[str, Manifest] = {
         component: {"autoscaling": {"enabled": True, "maxReplicas": 60}}
         for component in ("router", "classifier", "cache", "ingress", "engine")
     },
+    "sidecars beside callers only": {"envoy": {"sidecar": {"everywhere": False}}},
     "all switches off": {
         "podDisruptionBudgets": {"enabled": False},
         "networkPolicy": {"enabled": False},

@@ -27,8 +27,9 @@
 {{- toYaml (merge $own $config) -}}
 {{- end -}}
 
+{{/* The ingress listens on every address of its pod. Sidecars listen on loopback whatever `bind` says. */}}
 {{- define "tiermesh.config.network" -}}
-bind: 127.0.0.1
+bind: 0.0.0.0
 ingress_port: {{ .Values.ports.ingress }}
 admin_port: {{ .Values.ports.admin }}
 xds_port: {{ .Values.ports.xds }}
@@ -43,7 +44,9 @@ service_port: {{ .Values.ports.service }}
 {{- end -}}
 
 {{- define "tiermesh.rules" -}}
-{{- if .Values.rules -}}
+{{- if kindIs "string" .Values.rules -}}
+{{- .Values.rules -}}
+{{- else if .Values.rules -}}
 {{- toYaml .Values.rules -}}
 {{- else -}}
 {{- .Files.Get "files/rules.yaml" -}}

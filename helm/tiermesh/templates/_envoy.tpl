@@ -6,14 +6,9 @@
   image: {{ include "tiermesh.image" (dict "root" .root "name" "mesh" "override" .root.Values.controlPlane.image) }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   command:
-    - python
-    - -m
-    - tiermesh.mesh
-    - bootstrap
-    - --config=/etc/tiermesh/tiermesh.yaml
-    - --role={{ .role }}
-    - --node-id=$(POD_NAME)
-    - --output=/etc/envoy/envoy.yaml
+    - bash
+    - -c
+    - exec python -m tiermesh.mesh bootstrap --config /etc/tiermesh/tiermesh.yaml --role {{ .role }} --node-id "$POD_NAME" > /etc/envoy/envoy.yaml
   env:
     {{- include "tiermesh.env" .root | nindent 4 }}
   resources:

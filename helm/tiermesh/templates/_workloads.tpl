@@ -19,5 +19,8 @@ ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
   "gpus" (int (include "tiermesh.gpuCount" (dict "tier" . "engine" $engine)))
   "tier" (pick . "name" "config")) -}}
 {{- end -}}
+{{- range $list -}}
+{{- $_ := set . "sidecar" (or $.Values.envoy.sidecar.everywhere (eq .cluster "router")) -}}
+{{- end -}}
 {{- toYaml $list -}}
 {{- end -}}

@@ -77,15 +77,25 @@ def test_services_wait_for_their_callers_before_they_drain(release):
         assert main_container(workload)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
 
 
-def test_every_service_has_an_envoy_beside_it_that_outlives_it(release):
-    for workload in release.all("Deployment"):
+def test_every_service_has_an_envoy_beside_it_that_outlives_it():
+    for workload in render().all("Deployment"):
         if workload["metadata"]["labels"]["app.kubernetes.io/component"] in {"ingress", "control-plane"}:
             continue
         bootstrap, sidecar = workload["spec"]["template"]["spec"]["initContainers"]
-        assert "--role=sidecar" in bootstrap["command"]
+        assert "--role sidecar" in bootstrap["command"][-1]
         assert sidecar["restartPolicy"] == "Always"
         # Run when the pod begins to stop, it would shut the door that the draining service still calls through.
         assert "lifecycle" not in sidecar
+
+
+def test_sidecars_can_be_left_to_those_who_call():
+    release = render({"envoy": {"sidecar": {"everywhere": False}}})
+    with_sidecar = {
+        w["metadata"]["labels"]["app.kubernetes.io/component"]
+        for w in release.all("Deployment")
+        if len(list(containers(w))) > 1
+    }
+    assert with_sidecar == {"router"}
 
 
 def test_replicas_are_spread_over_zones_and_nodes():

