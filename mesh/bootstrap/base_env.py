@@ -82,6 +82,7 @@ def create_venv(folder: Path, runner: Runner, step: str) -> None:
     Raises:
         StepFailed: none of the three is there.
     """
+    runner.progress.saw(f"progress: creating {folder}")
     if folder.exists():
         shutil.rmtree(folder)
     ways = [[sys.executable, "-m", "venv", str(folder)]]

@@ -26,7 +26,8 @@ def condense(line: str) -> str | None:
             name = f"{package[1] or package[3]} {package[2] or package[4]}"
         return f"downloading {name}" + (f" ({found[2]})" if found[2] else "")
     if line.startswith("Installing collected packages:"):
-        return f"unpacking {line.count(',') + 1} packages"
+        count = line.count(",") + 1
+        return f"unpacking {count} package{'s' if count > 1 else ''}"
     if line.startswith(("Building wheel", "Building editable")):
         return line[0].lower() + line[1:].rstrip(" .:")
     if line.startswith("progress: "):
