@@ -42,12 +42,15 @@ class Forwarder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._well = True
+        self.offered_count = 0
+        """Requests taken so far."""
         self.lost_batches = 0
         """Batches that the collector refused, or that were tried too often."""
 
     def offer(self, request: bytes) -> None:
         """Takes a request to forward; returns at once."""
         self._backlog.add(request)
+        self.offered_count += 1
         self._idle.clear()
         self._waiting.set()
 
