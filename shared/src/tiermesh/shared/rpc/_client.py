@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 import grpc
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, use_span
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.rpc._status import error_from_rpc
@@ -100,11 +100,16 @@ async def call_stream(
     Wrap it in `contextlib.aclosing`, so that leaving the loop cancels at once. Arguments and
     errors are those of `call_unary`; `on_span` is given the client span to add attributes to.
     """
-    with _client_span(tracer, name) as span:
+    # The span is current only while its context is written into the metadata: a generator shares
+    # its caller's context at every yield, and may be closed from another one.
+    span = tracer.start_span(name, kind=SpanKind.CLIENT)
+    try:
         if on_span is not None:
             on_span(span)
         timeout = budget.require(name)
-        call = method(request, timeout=timeout, metadata=inject_context())
+        with use_span(span):
+            metadata = inject_context()
+        call = method(request, timeout=timeout, metadata=metadata)
         try:
             async for response in call:
                 yield response
@@ -113,6 +118,8 @@ async def call_stream(
         finally:
             # Leaving an `async for` over a call does not cancel it.
             call.cancel()
+    finally:
+        span.end()
 
 
 def _client_span(tracer: Tracer, name: str) -> AbstractContextManager[Span]:
