@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,8 @@ Profile = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration file instead of a profile.", show_default=False)
 ]
-_out = Console(highlight=False, soft_wrap=True)
+_PIPED_WIDTH = 160
+_out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 def register(app: typer.Typer) -> None:

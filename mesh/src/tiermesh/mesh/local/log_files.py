@@ -64,7 +64,8 @@ def parse_line(line: str, process: str) -> dict[str, Any]:
         except ValueError:
             fields = None
         if isinstance(fields, dict):
-            return {"service": process, **fields}
+            # The process's own name is the one that `tiermesh logs` takes.
+            return {**fields, "service": process}
     return {"service": process, "event": line}
 
 

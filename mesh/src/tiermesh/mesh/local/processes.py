@@ -184,6 +184,8 @@ def _envoy_command(config: TiermeshConfig, layout: StateLayout, installation: In
     return (
         *(str(installation.envoy), "--config-path", str(layout.envoy_bootstrap), "--disable-hot-restart"),
         *("--drain-time-s", str(longest_s), "--drain-strategy", "immediate", "--log-level", "warning"),
+        # Repeats at every update that parts of its API are marked as unfinished.
+        *("--component-log-level", "misc:error"),
     )
 
 

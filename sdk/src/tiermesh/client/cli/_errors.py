@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from tiermesh.client.cli._console import make_table, open_console
 from tiermesh.shared.errors import ERROR_TABLE
 
 
@@ -30,10 +29,8 @@ def errors(
     if as_json:
         typer.echo(json.dumps([{**asdict(row), "status": row.status.name} for row in rows], indent=1))
         return
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold" if console.is_terminal else "")
-    for title in ("code", "reason", "gRPC", "HTTP", "meaning", "what to do"):
-        table.add_column(title, overflow="fold")
+    console = open_console()
+    table = make_table(console, "code", "reason", "gRPC", "HTTP", "meaning", "what to do")
     for row in rows:
         table.add_row(row.code, row.reason, row.status.name, str(row.http_status), row.meaning, row.advice)
     console.print(table)

@@ -9,9 +9,9 @@ import grpc
 import typer
 from google.protobuf import json_format
 from rich.console import Console
-from rich.table import Table
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli._console import make_table, open_console
 from tiermesh.client.cli._label import task_word
 from tiermesh.client.cli._prompt import make_request, read_prompt
 from tiermesh.shared.rpc import error_from_rpc
@@ -39,7 +39,7 @@ def explain(
         if as_json:
             typer.echo(json_format.MessageToJson(answer, preserving_proto_field_name=True))
         else:
-            show_decision(Console(highlight=False), answer)
+            show_decision(open_console(), answer)
 
 
 async def _explain(door: Door, request: router_pb2.GenerateRequest) -> router_pb2.ExplainResponse:
@@ -64,9 +64,7 @@ def show_decision(console: Console, answer: router_pb2.ExplainResponse) -> None:
     )
     if answer.candidates:
         console.print(f"would try: {', then '.join(answer.candidates)}", markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold" if console.is_terminal else "")
-    for title in ("tier", "eligible", "reason", "detail"):
-        table.add_column(title)
+    table = make_table(console, "tier", "eligible", "reason", "detail")
     for verdict in route.verdicts:
         table.add_row(verdict.tier, "yes" if verdict.eligible else "no", verdict.reason, verdict.detail)
     console.print()

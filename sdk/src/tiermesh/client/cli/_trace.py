@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Annotated
 
 import grpc
 import typer
 from google.protobuf import json_format
-from rich.console import Console
-from rich.table import Table
 from tiermesh.api.trace.v1 import trace_pb2, trace_pb2_grpc
 from tiermesh.client.cli._connection import Door, Profile, connect, explained, find_trace_store, run
+from tiermesh.client.cli._console import make_table, open_console
 from tiermesh.client.cli.waterfall import draw, lay_out
 from tiermesh.shared.rpc import error_from_rpc
 
 _DEADLINE_S = 10.0
-_PIPED_WIDTH = 120
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +27,7 @@ def trace(
         str | None, typer.Argument(metavar="[ID]", help="Trace id of 32 hex digits; the last traces without it.")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many traces to list.")] = 20,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Show every attribute of every span.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     target: Annotated[
         str | None, typer.Option("--target", help="host:port of a trace store elsewhere.", show_default=False)
@@ -43,9 +41,7 @@ def trace(
     if as_json:
         typer.echo(json_format.MessageToJson(answer, preserving_proto_field_name=True))
     elif isinstance(answer, trace_pb2.GetTraceResponse):
-        console = Console(highlight=False)
-        width = shutil.get_terminal_size().columns if console.is_terminal else _PIPED_WIDTH
-        for line in draw(lay_out(answer.spans), width=width):
+        for line in draw(lay_out(answer.spans, everything=everything), width=open_console().width):
             typer.echo(line)
     else:
         _show_list(answer)
@@ -75,10 +71,8 @@ def _show_list(answer: trace_pb2.ListTracesResponse) -> None:
     if not answer.traces:
         typer.echo("no traces yet; send a request, for example `tiermesh ask hello`")
         return
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold" if console.is_terminal else "")
-    for title in ("trace id", "began", "name", "spans", "ms", ""):
-        table.add_column(title, justify="right" if title in {"spans", "ms"} else "left", no_wrap=True)
+    console = open_console()
+    table = make_table(console, "trace id", "began", "name", "spans", "ms", "", right=("spans", "ms"))
     for each in answer.traces:
         table.add_row(
             each.trace_id,

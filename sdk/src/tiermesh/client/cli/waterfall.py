@@ -11,14 +11,14 @@ from tiermesh.api.trace.v1 import trace_pb2
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NARROWEST_BAR = 16
 _WIDEST_NAME = 48
-_HIDDEN = ("tiermesh.request_id",)
-_PLAIN = {
-    "error.type": "error",
-    "http.status_code": "http",
-    "http.response.status_code": "http",
-    "response_flags": "flags",
-}
-"""Attributes of other authors that are worth their place, by the name they are shown under."""
+_PREFIX = "tiermesh."
+_KEYS = (
+    *("tier", "cache", "task_type", "complexity", "reasons", "attempts", "model", "simulated", "prompt_tokens"),
+    *("completion_tokens", "queue_ms", "ttft_ms", "budget.in_ms"),
+)
+"""Attributes of ours that say where the time and the tokens went, in the order in which they are shown."""
+_FOREIGN = {"error.type": "error", "http.status_code": "http", "response_flags": "flags"}
+"""Attributes of others that are worth their place, and what they are called here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,13 @@ class Line:
     """Key attributes, as `key=value`."""
 
 
-def lay_out(spans: Sequence[trace_pb2.Span]) -> list[Line]:
-    """Orders spans as a tree, children below their parent by start; orphans count as roots."""
+def lay_out(spans: Sequence[trace_pb2.Span], *, everything: bool = False) -> list[Line]:
+    """Orders spans as a tree, children below their parent by start; orphans count as roots.
+
+    Args:
+        spans: The spans of one trace, in any order.
+        everything: Keep every attribute instead of the key ones.
+    """
     if not spans:
         return []
     known = {span.span_id for span in spans}
@@ -59,11 +64,11 @@ def lay_out(spans: Sequence[trace_pb2.Span]) -> list[Line]:
             Line(
                 depth=depth,
                 name=span.name,
-                service=span.service,
+                service=span.service.removeprefix("tiermesh-"),
                 start_ms=(_start(span) - origin) / 1e6,
                 duration_ms=span.duration.ToNanoseconds() / 1e6,
                 failed=span.failed,
-                notes=tuple(_notes(span)),
+                notes=tuple(_notes(span, everything)),
             )
         )
         waiting += [(depth + 1, child) for child in reversed(children.get(span.span_id, []))]
@@ -106,12 +111,16 @@ def _start(span: trace_pb2.Span) -> int:
     return span.start_time.ToNanoseconds()
 
 
-def _notes(span: trace_pb2.Span) -> Iterable[str]:
-    for key in sorted(span.attributes):
-        value = span.attributes[key]
-        if key in _HIDDEN or not value:
-            continue
-        if key.startswith("tiermesh."):
-            yield f"{key.removeprefix('tiermesh.')}={value}"
-        elif key in _PLAIN:
-            yield f"{_PLAIN[key]}={value}"
+def _notes(span: trace_pb2.Span, everything: bool) -> Iterable[str]:
+    attributes = dict(span.attributes)
+    if everything:
+        yield from (f"{key}={value}" for key, value in sorted(attributes.items()))
+        return
+    for key in _KEYS:
+        if value := attributes.get(_PREFIX + key):
+            yield f"{key}={value}"
+    for key, shown in _FOREIGN.items():
+        value = attributes.get(key, "")
+        # Envoy writes a dash for nothing.
+        if value and value != "-":
+            yield f"{shown}={value}"
