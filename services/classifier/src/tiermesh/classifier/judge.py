@@ -102,13 +102,13 @@ def _matches(rule: CompiledRule, features: Features, search: Search, tenant: str
         return False
     if spec.languages and not (features.languages and features.languages[0] in spec.languages):
         return False
-    if not _looks_like(spec.structure, features):
+    if rule.structured and not _looks_like(spec.structure, features):
         return False
-    if rule.any and not any(search.found(pattern) for pattern in rule.any):
+    if rule.any and not search.found_any(rule.any):
         return False
-    if not all(search.found(pattern) for pattern in rule.all):
+    if rule.all and not search.found_all(rule.all):
         return False
-    return not any(search.found(pattern) for pattern in rule.none)
+    return not (rule.none and search.found_any(rule.none))
 
 
 def _looks_like(structure: Structure, features: Features) -> bool:

@@ -10,8 +10,8 @@ from typing import Literal
 import regex
 from tiermesh.shared.rules.labels import CompiledLabelSet, compile_labels
 from tiermesh.shared.rules.measure import TokenWeights
-from tiermesh.shared.rules.patterns import join_patterns
-from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, policy_of
+from tiermesh.shared.rules.patterns import CompiledPattern, compile_patterns
+from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, Structure, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
 
 Kind = Literal["greeting", "faq", "label"]
@@ -42,9 +42,11 @@ class CompiledRule:
     """A routing rule with its patterns compiled."""
 
     spec: RoutingRule
-    any: tuple[regex.Pattern[str], ...]
-    all: tuple[regex.Pattern[str], ...]
-    none: tuple[regex.Pattern[str], ...]
+    any: tuple[CompiledPattern, ...]
+    all: tuple[CompiledPattern, ...]
+    none: tuple[CompiledPattern, ...]
+    structured: bool
+    """Whether it asks anything of the structure; most rules do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ def make_book(file: RulesFile) -> RuleBook:
         rules=tuple(
             CompiledRule(
                 rule,
-                join_patterns(rule.any),
-                tuple(pattern for one in rule.all for pattern in join_patterns((one,))),
-                join_patterns(rule.none),
+                compile_patterns(rule.any),
+                compile_patterns(rule.all),
+                compile_patterns(rule.none),
+                structured=rule.structure != Structure(),
             )
             for rule in ranked
         ),
@@ -95,14 +98,17 @@ def without_politeness(book: RuleBook, key: str) -> Iterator[str]:
     yield key
     shorter = key
     for _ in range(3):
+        if not shorter.startswith(book.polite_before):
+            break
         start = next((p for p in book.polite_before if _begins(shorter, p)), "")
         if not start:
             break
         shorter = phrase_key(shorter[len(start) :])
         yield shorter
-    end = next((p for p in book.polite_after if _ends(shorter, p)), "")
-    if end:
-        yield phrase_key(shorter[: -len(end)])
+    if shorter.endswith(book.polite_after):
+        end = next((p for p in book.polite_after if _ends(shorter, p)), "")
+        if end:
+            yield phrase_key(shorter[: -len(end)])
 
 
 _TOGETHER = regex.compile(rf"[{WRITTEN_TOGETHER}]")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import regex
+from tiermesh.shared.rules.literals import required_words
 from tiermesh.shared.rules.text import unify
 
 FLAGS = regex.MULTILINE
@@ -60,6 +61,19 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledPattern:
+    """A pattern and the words without which it need not be tried."""
+
+    pattern: regex.Pattern[str]
+    required: tuple[tuple[str, ...], ...]
+
+
+def compile_patterns(patterns: Sequence[str]) -> tuple[CompiledPattern, ...]:
+    """Compiles patterns that `check_pattern` has let through."""
+    return tuple(CompiledPattern(regex.compile(pattern, FLAGS), required_words(pattern)) for pattern in patterns)
+
+
 @dataclass(slots=True)
 class Search:
     """One text being searched, and how many patterns have run into the time limit on it."""
@@ -67,22 +81,33 @@ class Search:
     text: str
     overruns: int = 0
 
-    def found(self, pattern: regex.Pattern[str]) -> bool:
+    def found_any(self, patterns: Sequence[CompiledPattern]) -> bool:
+        """Whether one of the patterns occurs in the text."""
+        for compiled in patterns:  # noqa: SIM110 -- a generator would double the cost of a look-up
+            if self.found(compiled):
+                return True
+        return False
+
+    def found_all(self, patterns: Sequence[CompiledPattern]) -> bool:
+        """Whether every one of the patterns occurs in the text."""
+        for compiled in patterns:  # noqa: SIM110 -- as above
+            if not self.found(compiled):
+                return False
+        return True
+
+    def found(self, compiled: CompiledPattern) -> bool:
         """Whether a pattern occurs in the text; False where that took too long to say."""
+        text = self.text
+        for words in compiled.required:
+            for word in words:
+                if word in text:
+                    break
+            else:
+                return False
         if self.overruns >= MAX_OVERRUNS:
             return False
         try:
-            return pattern.search(self.text, timeout=SEARCH_LIMIT_S) is not None
+            return compiled.pattern.search(text, timeout=SEARCH_LIMIT_S) is not None
         except TimeoutError:
             self.overruns += 1
             return False
-
-
-def join_patterns(patterns: Sequence[str]) -> tuple[regex.Pattern[str], ...]:
-    """Compiles alternatives, into one expression where their groups allow it."""
-    if not patterns:
-        return ()
-    compiled = [regex.compile(pattern, FLAGS) for pattern in patterns]
-    if any(pattern.groups for pattern in compiled):
-        return tuple(compiled)
-    return (regex.compile("|".join(f"(?:{pattern})" for pattern in patterns), FLAGS),)

@@ -29,6 +29,7 @@ _BETWEEN = regex.compile(r'(?<![0-9a-z])[,.!?;:~"·…]+|[,.!?;:~"·…]+(?![0-9
 # Signs that carry meaning at the edge of a phrase (C++, C#, -5, 30%) are no decoration.
 _EDGE = r"""[^\p{L}\p{N}\p{M}+\-#$%€£¥°=<>/\\@&|]+"""
 _EDGES = regex.compile(rf"^{_EDGE}|{_EDGE}$")
+_ASCII_DECORATION = "".join(chr(code) for code in range(128) if _EDGES.match(chr(code)))
 _ROUNDS = 8
 
 
@@ -64,6 +65,8 @@ def phrase_key(text: str) -> str:
     signs and the punctuation inside `3.5` or `node.js` stay. Applying it twice changes nothing.
     """
     text = fold(text)
+    if text.isascii():
+        return _SPACES.sub(" ", _BETWEEN.sub(" ", text.replace("\n", " "))).strip(_ASCII_DECORATION)
     for _ in range(_ROUNDS):
         key = _SPACES.sub(" ", _BETWEEN.sub(" ", text.replace("\n", " ")))
         key = fold(_EDGES.sub("", _AROUND_TOGETHER.sub("", key)))
