@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -122,10 +123,14 @@ def _chart() -> Chart:
 
 
 def render(values: Manifest | None = None, *, name: str = "tiermesh") -> Release:
-    """Renders the chart as `helm install` would."""
-    files = _chart().render(values or {}, name=name, namespace=NAMESPACE)
-    objects = tuple(
-        item for path, text in files.items() if path.endswith(".yaml") for item in yaml.safe_load_all(text) if item
-    )
+    """Renders the chart as `helm install` would. Releases of equal values are one: do not change what is in them."""
+    return _render(json.dumps(values or {}, sort_keys=True), name)
+
+
+@cache
+def _render(values: str, name: str) -> Release:
+    files = _chart().render(json.loads(values), name=name, namespace=NAMESPACE)
+    manifests = "\n---\n".join(text for path, text in files.items() if path.endswith(".yaml"))
+    objects = tuple(item for item in yaml.load_all(manifests, Loader=yaml.CSafeLoader) if item)
     (notes,) = [text for path, text in files.items() if path.endswith("NOTES.txt")]
     return Release(objects, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -14,13 +15,19 @@ def release(request: pytest.FixtureRequest) -> Release:
     return render(VALUE_SETS[request.param])
 
 
-@pytest.fixture
-def config_of(tmp_path) -> Callable[[Release], TiermeshConfig]:
+@pytest.fixture(scope="session")
+def config_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Release], TiermeshConfig]:
     """Loads a release's configuration from a folder with the files of its ConfigMap."""
+    loaded: dict[str, TiermeshConfig] = {}
 
     def load(release: Release) -> TiermeshConfig:
-        for name, text in release.config_files().items():
-            (tmp_path / name).write_text(text, encoding="utf-8")
-        return load_config(tmp_path / "tiermesh.yaml")
+        files = release.config_files()
+        key = json.dumps(files)
+        if key not in loaded:
+            folder = tmp_path_factory.mktemp("config")
+            for name, text in files.items():
+                (folder / name).write_text(text, encoding="utf-8")
+            loaded[key] = load_config(folder / "tiermesh.yaml")
+        return loaded[key]
 
     return load

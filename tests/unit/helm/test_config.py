@@ -17,7 +17,10 @@ def test_processes_take_the_configuration(release, config_of):
     config = config_of(release)
     assert config.discovery.mode == "dns"
     assert config.rules.name == "rules.yaml"
-    load_rules(config.rules)
+
+
+def test_processes_take_the_rules(config_of):
+    assert load_rules(config_of(render()).rules).version
 
 
 def test_every_tier_has_its_engine_and_the_other_way_round(release, config_of):
