@@ -17,7 +17,6 @@ from tiermesh.mesh.local.processes import ProcessSpec
 from tiermesh.mesh.local.supervision import ProcessState, Supervisor
 from tiermesh.shared.config import TiermeshConfig
 
-
 _UNRECORDED = (("traceparent", f"00-{'1' * 32}-{'1' * 16}-00"),)
 """Looking at the mesh is not work of the mesh: the caller decides against a trace of it."""
 
