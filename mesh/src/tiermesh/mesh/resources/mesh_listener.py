@@ -28,6 +28,7 @@ def make_mesh_listener(config: TiermeshConfig, *, role: Role, traced: bool) -> l
             },
             "strip_any_host_port": True,
             # The ingress has made one; it names the request through the whole mesh.
-            "generate_request_id": False,
+            # Envoy traces only requests that have an id, and calls between services come without one.
+            "generate_request_id": True,
         },
     )
