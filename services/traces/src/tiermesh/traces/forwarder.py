@@ -1,7 +1,8 @@
 """Sends what was received to the operator's collector, in the background.
 
 Nobody waits for it: senders only add to a bounded backlog. A collector that is away is tried
-again with growing pauses for as long as the backlog lasts.
+again with growing pauses; a batch is given up after about a minute and a half, and the next is
+tried.
 """
 
 from __future__ import annotations
