@@ -61,7 +61,7 @@ class StubRouter(router_pb2_grpc.RouterServiceServicer):
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
 
-    async def Generate(self, request, context):  # noqa: N802 -- gRPC's name
+    async def Generate(self, request, context):
         """Streams a route label, text, and an end."""
         what = request.messages[-1].content if request.messages else "ok"
         self.seen.note(what, context)
@@ -76,7 +76,7 @@ class StubRouter(router_pb2_grpc.RouterServiceServicer):
             await self.seen.hang()
         yield router_pb2.GenerateResponse(done=router_pb2.Done(usage=answer_pb2.Usage(completion_token_count=2)))
 
-    async def Explain(self, request, context):  # noqa: N802 -- gRPC's name
+    async def Explain(self, request, context):
         """Answers at once."""
         self.seen.note("explain", context)
         return router_pb2.ExplainResponse(candidates=["l1"], fingerprint="x" * len(str(request.request.model)))
@@ -88,7 +88,7 @@ class StubOpenAI(openai_pb2_grpc.OpenAIServiceServicer):
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
 
-    async def CreateChatCompletion(self, request, context):  # noqa: N802 -- gRPC's name
+    async def CreateChatCompletion(self, request, context):
         """Answers with one document, or with events."""
         body = json.loads(request.data)
         what = body["messages"][-1]["content"]
@@ -112,13 +112,13 @@ class StubOpenAI(openai_pb2_grpc.OpenAIServiceServicer):
             answer = {"ok": True, "size": len(request.data)}
             yield httpbody_pb2.HttpBody(content_type="application/json", data=json.dumps(answer).encode())
 
-    async def ListModels(self, request, context):  # noqa: N802 -- gRPC's name
+    async def ListModels(self, request, context):
         """Lists one model."""
         self.seen.note("models", context)
         data = json.dumps({"object": "list", "data": [{"id": "auto"}]}).encode()
         return httpbody_pb2.HttpBody(content_type="application/json", data=data)
 
-    async def GetModel(self, request, context):  # noqa: N802 -- gRPC's name
+    async def GetModel(self, request, context):
         """Repeats the name asked for."""
         self.seen.note("model", context)
         return httpbody_pb2.HttpBody(content_type="application/json", data=json.dumps({"id": request.model}).encode())
@@ -132,7 +132,7 @@ class StubEngine(engine_pb2_grpc.EngineServiceServicer):
         self.failures = 0
         """How many calls fail with UNAVAILABLE before one succeeds."""
 
-    async def Generate(self, request, context):  # noqa: N802 -- gRPC's name
+    async def Generate(self, request, context):
         """Streams two pieces; hangs between them where the prompt is `hang`."""
         what = request.messages[-1].content if request.messages else "ok"
         self.seen.note(what, context)
@@ -148,7 +148,7 @@ class StubEngine(engine_pb2_grpc.EngineServiceServicer):
             raise Unavailable("the device failed")
         yield engine_pb2.GenerateResponse(done=engine_pb2.Done())
 
-    async def GetModel(self, request, context):  # noqa: N802 -- gRPC's name
+    async def GetModel(self, request, context):
         """Describes a model."""
         self.seen.note("model", context)
         return engine_pb2.GetModelResponse(tier="l1", model="stub")

@@ -101,9 +101,7 @@ class Client:
             )
         else:
             # Over delta a change of interest is no answer, so it carries no nonce.
-            request = discovery_pb2.DeltaDiscoveryRequest(
-                type_url=kind.value, resource_names_subscribe=names, **fields
-            )
+            request = discovery_pb2.DeltaDiscoveryRequest(type_url=kind.value, resource_names_subscribe=names, **fields)
         return self.take(self.stream.on_request(request))
 
     def drop(self, kind: ResourceType, *names: str) -> list[Any]:
@@ -128,9 +126,7 @@ class Client:
                 **fields,
             )
         else:
-            request = discovery_pb2.DeltaDiscoveryRequest(
-                type_url=kind.value, response_nonce=response.nonce, **fields
-            )
+            request = discovery_pb2.DeltaDiscoveryRequest(type_url=kind.value, response_nonce=response.nonce, **fields)
         return self.take(self.stream.on_request(request))
 
     def push(self, changed: Snapshot) -> list[Any]:

@@ -28,6 +28,8 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
         "common_lb_config": {
             # Below the default of 50 % Envoy would send requests to replicas that it knows to be down.
             "healthy_panic_threshold": {"value": 0},
+            # The default keeps changes of health from the workers for up to a second when there are several.
+            "update_merge_window": "0s",
         },
         # A replica taken out of the configuration is left at once, not when its health check fails.
         "ignore_health_on_host_removal": True,

@@ -6,7 +6,7 @@ local function row_of(status)
 end
 
 local function quoted(text)
-  local escaped = string.gsub(text, '[%c"\\\127-\255]', function(c)
+  local escaped = string.gsub(text, '[%c"\\\127]', function(c)
     if c == '"' or c == "\\" then return "\\" .. c end
     if string.byte(c) < 32 or string.byte(c) == 127 then return string.format("\\u%04x", string.byte(c)) end
     return c
@@ -42,8 +42,9 @@ local function openai_error(status, body, explained)
     local text = string.gsub(explained, "%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
     message = quoted(text)
   elseif body ~= "" then
-    -- What Envoy says itself. The transcoder begins with the field at fault.
-    local text = string.gsub(string.sub(body, 1, 300), "%s+", " ")
+    -- What Envoy says itself. The transcoder begins with the field at fault, and may repeat bytes of the request that
+    -- are no UTF-8.
+    local text = string.gsub(string.gsub(string.sub(body, 1, 300), "%s+", " "), "[\128-\255]+", "?")
     local field = string.match(text, "^([%a_][%w_%.%[%]]*): ")
     param = field and quoted(field)
     message = quoted(row[3] .. " (" .. text .. ")")

@@ -6,8 +6,9 @@ Filters in the order of requests, and why in this order:
 2. errors       sees responses last, so that whatever fails below gets an OpenAI body
 3. auth         nothing below works for strangers
 4. rate limit   needs the tenant, and comes before a body is read
-5. transcoder   JSON to gRPC
-6. deadline     needs the final route, and Envoy's own timer set from the caller's header
+5. size         needs a caller who may come in; before the transcoder, which would cut the connection
+6. transcoder   JSON to gRPC
+7. deadline     needs the final route, and Envoy's own timer set from the caller's header
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from envoy.config.listener.v3 import listener_pb2
 from envoy.extensions.filters.http.health_check.v3 import health_check_pb2
 from tiermesh.mesh.resources.auth import make_auth_filter, make_tenant_strip
 from tiermesh.mesh.resources.listeners import make_listener
-from tiermesh.mesh.resources.lua import error_rows, make_deadline_filter, make_errors_filter
+from tiermesh.mesh.resources.lua import error_rows, make_deadline_filter, make_errors_filter, make_size_filter
 from tiermesh.mesh.resources.message import typed
 from tiermesh.mesh.resources.rate_limit import make_rate_limit_filter
 from tiermesh.mesh.resources.routes import INGRESS_ROUTES
@@ -26,6 +27,8 @@ from tiermesh.mesh.resources.transcoder import make_transcoder_filter
 from tiermesh.shared.config import TiermeshConfig
 
 HEALTH_PATH = "/healthz"
+
+_BUFFER_BYTES = 16 * 1024 * 1024
 
 
 def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_pb2.Listener:
@@ -42,9 +45,12 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
             make_errors_filter(),
             make_auth_filter(),
             make_rate_limit_filter(),
+            make_size_filter(),
             make_transcoder_filter(config.limits),
             make_deadline_filter(),
         ],
+        # A body beyond the limit is read to its end before it is refused, if it is not larger than this.
+        buffer_bytes=max(_BUFFER_BYTES, config.limits.max_request_bytes),
         manager={
             # An edge: the peer's address is the caller's, and x-envoy-* from it counts for nothing.
             "use_remote_address": True,
@@ -66,10 +72,8 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
                 "max_headers_count": 100,
                 "headers_with_underscores_action": "REJECT_REQUEST",
             },
-            # How long a connection stays open after an answer that came before the end of the request (HTTP/1.1). With
-            # none, a client still sending 10 MB sees a reset instead of its 413. A stream cut at the deadline, which
-            # only a service that hangs lets happen, ends that much late.
-            "delayed_close_timeout": "1s",
+            # Otherwise a response that ends early over HTTP/1.1, as at a deadline, ends a second late.
+            "delayed_close_timeout": "0s",
             "local_reply_config": _before_filters(),
         },
     )

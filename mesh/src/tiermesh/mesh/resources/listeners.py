@@ -14,7 +14,6 @@ from tiermesh.mesh.resources.tracing import make_tracing
 from tiermesh.shared.config import TiermeshConfig
 
 _WINDOW_BYTES = 1024 * 1024
-_BUFFER_BYTES = 1024 * 1024
 _GRACE_MS = 5_000
 
 
@@ -28,6 +27,7 @@ def make_listener(
     traced: bool,
     filters: Sequence[Mapping[str, Any]],
     manager: Mapping[str, Any],
+    buffer_bytes: int = 1024 * 1024,
 ) -> listener_pb2.Listener:
     """Returns a listener for HTTP/1.1, HTTP/2 and gRPC whose routes come by RDS under the listener's name.
 
@@ -40,6 +40,7 @@ def make_listener(
         traced: Whether there is a receiver for spans.
         filters: HTTP filters in the order of requests; the routing filter is added.
         manager: Further settings of the connection manager.
+        buffer_bytes: Most bytes of a connection that are held in memory in each direction, roughly.
     """
     values: dict[str, Any] = {
         "stat_prefix": name,
@@ -72,7 +73,7 @@ def make_listener(
             "name": name,
             "address": socket_address(host, port),
             "traffic_direction": "INBOUND" if inbound else "OUTBOUND",
-            "per_connection_buffer_limit_bytes": _BUFFER_BYTES,
+            "per_connection_buffer_limit_bytes": buffer_bytes,
             "filter_chains": [
                 {
                     "filters": [

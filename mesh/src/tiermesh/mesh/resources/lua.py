@@ -1,4 +1,4 @@
-"""Lua filters: OpenAI-shaped errors, and the deadline that services see."""
+"""Lua filters: OpenAI-shaped errors, bodies that are too large, and the deadline that services see."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from envoy.extensions.filters.http.lua.v3 import lua_pb2
 from tiermesh.mesh.resources.message import typed
-from tiermesh.shared.config import DeadlineConfig
+from tiermesh.shared.config import DeadlineConfig, LimitsConfig
 from tiermesh.shared.errors import ERROR_TABLE
 
-DEADLINE_FILTER = "tiermesh.deadline"
+DEADLINE_FILTER, SIZE_FILTER = "tiermesh.deadline", "tiermesh.size"
 
 # Statuses that Envoy answers with, and the reason of the error table that says the same.
 _REASON_OF_STATUS = {
@@ -49,6 +49,16 @@ def make_errors_filter() -> dict[str, Any]:
     """Returns the filter that shapes errors. It must come before the transcoder, so that it sees its responses."""
     rows = ", ".join(f"[{status}] = {{{_strings(row)}}}" for status, row in sorted(error_rows().items()))
     return _filter("tiermesh.errors", f"local ROWS = {{{rows}}}\n{_source('errors.lua')}")
+
+
+def make_size_filter() -> dict[str, Any]:
+    """Returns the filter that refuses large bodies. It must come after authentication, as it holds them in memory."""
+    return _filter(SIZE_FILTER, _source("size.lua"))
+
+
+def make_size_numbers(limits: LimitsConfig) -> dict[str, Any]:
+    """Returns the routes' part of the size filter."""
+    return typed(lua_pb2.LuaPerRoute, {"filter_context": {"max_request_bytes": limits.max_request_bytes}})
 
 
 def make_deadline_filter() -> dict[str, Any]:

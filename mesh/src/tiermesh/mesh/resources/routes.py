@@ -8,7 +8,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.extensions.retry.host.previous_hosts.v3 import previous_hosts_pb2
 from tiermesh.mesh.api_keys import ApiKeys
 from tiermesh.mesh.resources.auth import AUTH_FILTER, make_auth_rules
-from tiermesh.mesh.resources.lua import DEADLINE_FILTER, make_deadline_numbers
+from tiermesh.mesh.resources.lua import DEADLINE_FILTER, SIZE_FILTER, make_deadline_numbers, make_size_numbers
 from tiermesh.mesh.resources.message import make_message, seconds, typed
 from tiermesh.mesh.resources.rate_limit import RATE_LIMIT_FILTER, make_rate_limits
 from tiermesh.mesh.resources.transcoder import SERVICES
@@ -77,6 +77,7 @@ def make_ingress_routes(config: TiermeshConfig, keys: ApiKeys) -> route_pb2.Rout
                     "typed_per_filter_config": {
                         AUTH_FILTER: make_auth_rules(keys),
                         RATE_LIMIT_FILTER: make_rate_limits(config.limits, [t.name for t in config.tenants]),
+                        SIZE_FILTER: make_size_numbers(config.limits),
                         DEADLINE_FILTER: make_deadline_numbers(config.deadlines),
                     },
                 }
@@ -137,6 +138,7 @@ def _retry(conditions: str) -> dict[str, Any]:
                 "typed_config": typed(previous_hosts_pb2.PreviousHostsPredicate),
             }
         ],
-        "host_selection_retry_max_attempts": 3,
+        # Each attempt draws at random; with two replicas, three would still miss the other one in eight.
+        "host_selection_retry_max_attempts": 16,
         "retry_back_off": {"base_interval": "0.005s", "max_interval": "0.05s"},
     }
