@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
+from harness.eventually import eventually
 from harness.helm import NAMESPACE, ROOT, VALUE_SETS, main_container, render
 from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.resources import make_cluster
-from tiermesh.shared.config import load_config
+from tiermesh.shared.config import TiermeshConfig, load_config, watch_config
 from tiermesh.shared.endpoints import cluster_names, mesh_target, span_endpoint
 from tiermesh.shared.rules import load_rules
 
@@ -165,6 +168,26 @@ def test_a_configuration_is_found_again_after_kubernetes_has_replaced_it(tmp_pat
     _publish(tmp_path, "second", render({"config": {"limits": {"burst": 7}}}).config_files())
     assert before.rules.exists()
     assert load_config(tmp_path / "tiermesh.yaml").limits.burst == 7
+
+
+async def test_a_change_of_the_config_map_is_followed(tmp_path):
+    _publish(tmp_path, "first", render().config_files())
+    changes = watch_config(tmp_path / "tiermesh.yaml")
+    seen = asyncio.create_task(anext(changes))
+    versions = itertools.count(2)
+
+    async def published() -> bool:
+        # Once more each time: the watch tells nobody when it has begun.
+        burst = next(versions)
+        _publish(tmp_path, str(burst), render({"config": {"limits": {"burst": burst}}}).config_files())
+        await asyncio.wait({seen}, timeout=0.5)
+        return seen.done()
+
+    await eventually(published)
+    changed = seen.result()
+    assert isinstance(changed, TiermeshConfig)
+    assert changed.limits.burst >= 2
+    await changes.aclose()
 
 
 def _publish(folder: Path, version: str, files: dict[str, str]) -> None:
