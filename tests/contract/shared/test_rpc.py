@@ -72,6 +72,18 @@ async def test_the_deadline_arrives_and_is_shorter():
     assert 29.0 < servicer.budgets[1] <= 30.0
 
 
+@pytest.mark.parametrize("seconds", [0.4567, 3.4567, 9.999, 59.93, 123.4, 599.5])
+async def test_the_next_hop_never_has_more_time_than_its_caller(seconds):
+    async with serving() as (servicer, stub, tracer, *_):
+        budget = Budget.of(seconds)
+        request = engine_pb2.GetModelRequest()
+        await call_unary(stub.GetModel, request, name="GetModel", budget=budget, tracer=tracer)
+    (arrived,) = servicer.budgets
+    # The interceptor's own cap of this server is 30 s.
+    assert arrived <= min(seconds, 30)
+    assert arrived > min(seconds, 30) * 0.98 - 0.2
+
+
 async def test_an_empty_budget_is_refused_without_a_call():
     async with serving() as (servicer, stub, tracer, *_):
         with pytest.raises(BudgetExhausted):

@@ -6,6 +6,7 @@ cancellation, on which freeing an engine depends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
@@ -59,6 +60,19 @@ def open_channel(target: str, *, authority: str | None = None) -> grpc.aio.Chann
     return grpc.aio.insecure_channel(target, options=(*_OPTIONS, *extra))
 
 
+def wire_timeout(seconds: float) -> float:
+    """Returns the longest timeout that is not longer on the wire than `seconds`.
+
+    gRPC writes `grpc-timeout` with two or three significant digits and rounds up: 59.93 s arrive
+    as 60 s at the next hop, which would then have more time than its caller.
+    """
+    for below, unit in ((1.0, 0.001), (10.0, 0.01), (100.0, 0.1), (1000.0, 1.0), (10_000.0, 10.0)):
+        if seconds < below:
+            # Under a millisecond the call is about to fail anyway; it must not become endless.
+            return max(math.floor(seconds / unit) * unit, 0.001)
+    return math.floor(seconds / 100.0) * 100.0
+
+
 async def call_unary(
     method: _UnaryUnary[_Request, _Response], request: _Request, *, name: str, budget: Budget, tracer: Tracer
 ) -> _Response:
@@ -75,7 +89,7 @@ async def call_unary(
         TiermeshError: the call failed, or nothing was left of the budget.
     """
     with _client_span(tracer, name) as span:
-        timeout = budget.require(name)
+        timeout = wire_timeout(budget.require(name))
         call = method(request, timeout=timeout, metadata=inject_context())
         try:
             return await call
@@ -106,7 +120,7 @@ async def call_stream(
     try:
         if on_span is not None:
             on_span(span)
-        timeout = budget.require(name)
+        timeout = wire_timeout(budget.require(name))
         with use_span(span):
             metadata = inject_context()
         call = method(request, timeout=timeout, metadata=metadata)
