@@ -11,13 +11,14 @@ from tiermesh.shared.errors import TiermeshError
 
 SERVICE = openai_pb2.DESCRIPTOR.services_by_name["OpenAIService"].full_name
 _METHODS = f"/{SERVICE}/"
-_MESSAGE_CHARS = 1000
-"""Header fields have limits; bodies written from them keep within those."""
+_ASCII_CHARS, _OTHER_CHARS = 1500, 250
+"""Longest messages: gRPC drops metadata beyond 8 KiB, and JSON's escapes take 6 bytes a character."""
 
 
 def error_body(error: TiermeshError) -> dict[str, Any]:
     """Returns an error as the JSON object `{"error": {...}}`; `code` is the mesh's reason."""
-    message = error.message if len(error.message) <= _MESSAGE_CHARS else error.message[:_MESSAGE_CHARS] + "…"
+    limit = _ASCII_CHARS if error.message.isascii() else _OTHER_CHARS
+    message = error.message if len(error.message) <= limit else error.message[:limit] + "…"
     return {
         "error": {
             "message": message,
