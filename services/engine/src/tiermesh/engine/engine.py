@@ -111,12 +111,14 @@ class Engine:
 
     def load(self) -> Load:
         """Returns the load at this moment."""
+        running = self._admission.running_count
         return Load(
-            running=self._admission.running_count,
+            running=running,
             waiting=self._admission.waiting_count,
             slots=self.tier.slots,
             queue_limit=self.tier.queue,
-            kv_cache_utilization=self._backend.kv_cache_utilization if self._backend else 0.0,
+            # A backend reports while it works: its last word is stale once nothing runs.
+            kv_cache_utilization=self._backend.kv_cache_utilization if self._backend and running else 0.0,
             aborted=self._aborted,
             generated_tokens=self._generated,
         )

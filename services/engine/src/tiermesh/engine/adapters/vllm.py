@@ -36,7 +36,7 @@ _log = get_logger(__name__)
 _PRIORITY = {Lane.INTERACTIVE: 0, Lane.BATCH: 1}
 _FINISHES = {"stop": Finish.STOP, "repetition": Finish.STOP, "length": Finish.LENGTH}
 _HEALTH_INTERVAL_S = 0.25
-_SHUTDOWN_S = 5.0
+_SHUTDOWN_S = 1.0
 _INLINE_CHARACTERS = 4_000
 """Longer conversations are tokenized on another thread, so that streams in flight do not stutter."""
 _LOWEST_LOGPROB = -9999.0

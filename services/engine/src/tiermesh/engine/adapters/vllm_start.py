@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
+from tiermesh.engine.adapters.vllm_guard import guarded_workers
 from tiermesh.engine.models import resolve
 from tiermesh.engine.ports import Backend
 from tiermesh.shared.config import TierConfig
@@ -28,11 +29,13 @@ async def open_vllm(tier: TierConfig, *, environ: Mapping[str, str]) -> AsyncIte
     """
     model = resolve(tier.model, environ)
     os.environ.update(vllm_environment(tier, model))
-    backend = await _on_a_thread(lambda: _load(tier, model))
-    try:
-        yield backend
-    finally:
-        await backend.close()
+    async with guarded_workers() as all_started:
+        backend = await _on_a_thread(lambda: _load(tier, model))
+        all_started()
+        try:
+            yield backend
+        finally:
+            await backend.close()
 
 
 def vllm_environment(tier: TierConfig, model: str) -> dict[str, str]:
