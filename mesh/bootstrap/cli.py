@@ -96,6 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StepFailed as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(
+            f"\nthe installation failed: {error}\nWhat to do: make that file or folder usable, then run again.",
+            file=sys.stderr,
+        )
+        return 1
     except KeyboardInterrupt:
         print("\nStopped. Run again to go on: finished parts are kept.", file=sys.stderr)
         return 130

@@ -80,8 +80,14 @@ def _program(spec: ProcessSpec, layout: StateLayout, drain_s: float) -> dict[str
 
 def _section(name: str, values: Mapping[str, str]) -> str:
     # supervisord expands %(name)s and ends values at a spaced comment sign.
-    lines = [f"{key} = {_checked(value).replace('%', '%%')}" for key, value in values.items() if value]
+    lines = [f"{key} = {_escape(key, _checked(value))}" for key, value in values.items() if value]
     return f"[{name}]\n" + "\n".join(lines) + "\n"
+
+
+def _escape(key: str, value: str) -> str:
+    escaped = value.replace("%", "%%")
+    # Names of log files are expanded twice.
+    return escaped.replace("%", "%%") if key == "stdout_logfile" else escaped
 
 
 def _plain(value: str) -> str:
