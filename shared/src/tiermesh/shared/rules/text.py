@@ -41,10 +41,10 @@ def fold(text: str) -> str:
     become one and runs of empty lines one. Line breaks stay. Folding twice changes nothing.
     """
     if text.isascii():
-        return _tidy(text.lower().translate(_SAME_MARKS))
+        return _tidy(_same_marks(text.lower()))
     for _ in range(_ROUNDS):
         # Case folding can undo NFKC and the other way round, in rare characters.
-        folded = unicodedata.normalize("NFKC", text).casefold().translate(_SAME_MARKS)
+        folded = _same_marks(unicodedata.normalize("NFKC", text).casefold())
         folded = _tidy(_UNWRITTEN.sub("", folded))
         if folded == text:
             break
@@ -54,7 +54,7 @@ def fold(text: str) -> str:
 
 def unify(text: str) -> str:
     """Returns a text with width and quotation marks made uniform, as in `fold`, but case and spacing kept."""
-    return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", text).translate(_SAME_MARKS))
+    return _UNWRITTEN.sub("", _same_marks(unicodedata.normalize("NFKC", text)))
 
 
 def phrase_key(text: str) -> str:
@@ -74,6 +74,10 @@ def phrase_key(text: str) -> str:
             break
         text = key
     return text
+
+
+def _same_marks(text: str) -> str:
+    return text.replace("\r\n", "\n").translate(_SAME_MARKS)
 
 
 def _tidy(text: str) -> str:
