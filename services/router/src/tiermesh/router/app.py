@@ -102,7 +102,7 @@ async def run(process: Process) -> None:
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
             try:
-                await serve_until_signal(server, drain_s=config.drain_s, tasks=(following,))
+                await serve_until_signal(server, drain_s=config.drain_s)
             finally:
                 following.cancel()
                 await wired.stores.drain()
@@ -120,14 +120,18 @@ def read_snapshot(config: TiermeshConfig, clock: Clock) -> Snapshot:
 
 async def follow_config(settings: Settings, path: Path, environ: Mapping[str, str], clock: Clock) -> None:
     """Replaces the snapshot whenever the configuration changes; a wrong one changes nothing."""
-    async for changed in watch_config(path, environ):
-        if isinstance(changed, ConfigError):
-            _log.warning("the changed configuration cannot be used; the last good one stays", error=str(changed))
-            continue
-        snapshot = read_snapshot(changed, clock)
-        if snapshot.version != settings.current.version:
-            settings.current = snapshot
-            _log.info("configuration changed", config_version=snapshot.version)
+    try:
+        async for changed in watch_config(path, environ):
+            if isinstance(changed, ConfigError):
+                _log.warning("the changed configuration cannot be used; the last good one stays", error=str(changed))
+                continue
+            snapshot = read_snapshot(changed, clock)
+            if snapshot.version != settings.current.version:
+                settings.current = snapshot
+                _log.info("configuration changed", config_version=snapshot.version)
+    except Exception as error:
+        # Requests can be served without: a folder that cannot be watched is no reason to stop.
+        _log.error("the configuration is no longer followed; restart to read it again", exc_info=error)
 
 
 @asynccontextmanager
