@@ -57,7 +57,7 @@ async def test_the_callers_deadline_arrives_and_is_kept(data_plane):
             begun = time.monotonic()
             assert await code_of(stub, text, timeout=0.4) is grpc.StatusCode.DEADLINE_EXCEEDED
             assert 0.35 < time.monotonic() - begun < 0.8
-            assert 0.2 < plane.engine.seen.remaining[-1] <= 0.4
+            assert 0.2 < plane.engine.seen.remaining[-1] < 0.41
             async with asyncio.timeout(2):
                 await plane.engine.seen.cancelled.wait()
 
@@ -80,28 +80,32 @@ async def test_nothing_is_tried_again_after_the_first_byte(data_plane):
 
 async def test_a_retry_goes_to_another_replica(data_plane):
     tiers = [{"name": "l1", "backend": "rules", "replicas": 2}]
-    async with data_plane(tiers=tiers) as plane:
-        async with running_stub(replica_endpoint(plane.config, engine_cluster("l1"), 1)) as second:
-            await plane.envoy.healthy("engine-l1", 2)
-            plane.engine.engine.failures = second.engine.failures = 0
-            plane.engine.engine.failures = 100
-            async with engine_through(plane) as stub:
-                for _ in range(4):
-                    assert await answer(stub) == ["delta", "done"]
+    async with (
+        data_plane(tiers=tiers) as plane,
+        running_stub(replica_endpoint(plane.config, engine_cluster("l1"), 1)) as second,
+    ):
+        await plane.envoy.healthy("engine-l1", 2)
+        plane.engine.engine.failures = second.engine.failures = 0
+        plane.engine.engine.failures = 100
+        async with engine_through(plane) as stub:
+            for _ in range(4):
+                assert await answer(stub) == ["delta", "done"]
 
 
 async def test_a_replica_that_stops_serving_gets_no_more_calls(data_plane):
     tiers = [{"name": "l1", "backend": "rules", "replicas": 2}]
-    async with data_plane(tiers=tiers) as plane:
-        async with running_stub(replica_endpoint(plane.config, engine_cluster("l1"), 1)) as second:
-            await plane.envoy.healthy("engine-l1", 2)
-            await plane.engine.server.set_serving(False)
-            await plane.envoy.healthy("engine-l1", 1)
-            async with engine_through(plane) as stub:
-                for _ in range(6):
-                    assert await answer(stub) == ["delta", "done"]
-            assert plane.engine.seen.calls == []
-            assert len(second.seen.calls) == 6
+    async with (
+        data_plane(tiers=tiers) as plane,
+        running_stub(replica_endpoint(plane.config, engine_cluster("l1"), 1)) as second,
+    ):
+        await plane.envoy.healthy("engine-l1", 2)
+        await plane.engine.server.set_serving(False)
+        await plane.envoy.healthy("engine-l1", 1)
+        async with engine_through(plane) as stub:
+            for _ in range(6):
+                assert await answer(stub) == ["delta", "done"]
+        assert plane.engine.seen.calls == []
+        assert len(second.seen.calls) == 6
 
 
 async def test_endless_streams_have_no_limit(data_plane):

@@ -232,6 +232,10 @@ def test_delta_reconnect_says_what_it_holds_and_gets_only_what_differs():
     held = {name: r.version for name, r in current.of_type(CDS).items()}
     client = Client("delta", current)
     assert client.ask(CDS, initial_resource_versions=held) == []
+    # It counts as acknowledged: the client has it.
+    started = Client("delta", current)
+    started.start()
+    assert client.subscriber.acknowledged[CDS] == started.subscriber.acknowledged[CDS]
     client = Client("delta", current)
     (response,) = client.ask(CDS, initial_resource_versions={**held, "a": "old", "gone": "x"})
     assert contents(response) == {"a"}

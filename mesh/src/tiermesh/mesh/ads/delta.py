@@ -73,6 +73,9 @@ class DeltaStream:
         gone = sorted(name for name in self._missing(kind, watch) if first or name in subscribe)
         changed = self._changed(kind, watch) if first or subscribe else []
         if not changed and not gone and not (first and kind.whole and not watch.known):
+            if first and watch.known:
+                # A reconnect that holds all of it already: as good as an acknowledgement.
+                self._subscriber.acknowledged[kind] = self._version(kind, watch)
             return []
         responses = [self._respond(kind, watch, changed, gone)]
         if kind is ResourceType.CLUSTER:
@@ -132,6 +135,9 @@ class DeltaStream:
         asked = {name for name in watch.interest.names if watch.known.get(name) != _ABSENT}
         return (held | asked) - self._snapshot.of_type(kind).keys() - {WILDCARD}
 
+    def _version(self, kind: ResourceType, watch: _Watch) -> str:
+        return subset_version(watch.interest.select(self._snapshot.of_type(kind)).values())
+
     def _note_answer(self, kind: ResourceType, watch: _Watch, request: Any) -> None:
         names = watch.unanswered.pop(request.response_nonce, None)
         if names is None:
@@ -152,7 +158,7 @@ class DeltaStream:
         self._count += 1
         # Recorded before it is sent: the answer may come while the response is still being written.
         watch.nonce = str(self._count)
-        watch.version = subset_version(watch.interest.select(self._snapshot.of_type(kind)).values())
+        watch.version = self._version(kind, watch)
         response = discovery_pb2.DeltaDiscoveryResponse(
             type_url=kind.value, nonce=watch.nonce, system_version_info=watch.version, removed_resources=list(gone)
         )
