@@ -71,10 +71,10 @@ def _pip(paths: Paths, runner: Runner, step: str, arguments: list[str | Path]) -
 
 def _create(paths: Paths, runner: Runner) -> None:
     """Creates an empty environment with pip in it, by whatever this machine has."""
-    create_venv(paths.base_env, runner, _STEP)
+    create_venv(paths.base_env, paths.python, runner, _STEP)
 
 
-def create_venv(folder: Path, runner: Runner, step: str) -> None:
+def create_venv(folder: Path, python: Path, runner: Runner, step: str) -> None:
     """Creates a virtual environment that holds pip.
 
     Debian and Ubuntu ship Python without what `venv` needs, so `uv` and `virtualenv` are tried too.
@@ -85,11 +85,12 @@ def create_venv(folder: Path, runner: Runner, step: str) -> None:
     runner.progress.saw(f"progress: creating {folder}")
     if folder.exists():
         shutil.rmtree(folder)
-    ways = [[sys.executable, "-m", "venv", str(folder)]]
-    if uv := shutil.which("uv"):
-        ways.append([uv, "venv", "--quiet", "--seed", "--python", sys.executable, str(folder)])
-    if virtualenv := shutil.which("virtualenv"):
-        ways.append([virtualenv, "--quiet", "--python", sys.executable, str(folder)])
+    path = runner.environ.get("PATH")
+    ways = [[str(python), "-m", "venv", str(folder)]]
+    if uv := shutil.which("uv", path=path):
+        ways.append([uv, "venv", "--quiet", "--seed", "--python", str(python), str(folder)])
+    if virtualenv := shutil.which("virtualenv", path=path):
+        ways.append([virtualenv, "--quiet", "--python", str(python), str(folder)])
     tail: list[str] = []
     for way in ways:
         status, tail = runner.run(way)

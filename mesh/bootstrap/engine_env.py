@@ -35,7 +35,9 @@ def install_engine(paths: Paths, runner: Runner) -> Path:
     Raises:
         StepFailed: it cannot be made.
     """
-    gpu = has_nvidia_gpu()
+    gpu = has_nvidia_gpu(runner.environ)
+    if not paths.engine_requirements.is_file():
+        raise StepFailed(_STEP, f"{paths.engine_requirements} is not there", "check the checkout with `git status`.")
     digest = digest_of([paths.engine_requirements], [f"{sys.version_info[:2]}", "gpu" if gpu else "cpu"])
     folder = paths.cache / "envs" / f"engine-{digest}"
     python, marker = folder / "bin" / "python", folder / ".complete"
@@ -53,9 +55,9 @@ def install_engine(paths: Paths, runner: Runner) -> Path:
     return python
 
 
-def has_nvidia_gpu() -> bool:
+def has_nvidia_gpu(environ: Mapping[str, str]) -> bool:
     """Whether this machine has an NVIDIA GPU that its driver can see."""
-    program = shutil.which("nvidia-smi")
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if program is None:
         return False
     try:
@@ -76,7 +78,7 @@ def _build(folder: Path, gpu: bool, paths: Paths, runner: Runner) -> None:
         )
     # Its folder is final from the start, because an environment that is moved loses its scripts; only the marker
     # says that it is complete.
-    create_venv(folder, runner, _STEP)
+    create_venv(folder, paths.python, runner, _STEP)
     requirements = paths.engine_requirements.read_text(encoding="utf-8")
     if gpu:
         _pip(folder, runner, ["install", *gpu_requirements(requirements)])

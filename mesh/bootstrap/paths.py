@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ class Paths:
     checkout: Path
     cache: Path
     """Shared by every clone of this user."""
+    python: Path = Path(sys.executable)
+    """The interpreter that environments are made with."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str], checkout: Path = CHECKOUT) -> Paths:

@@ -66,18 +66,20 @@ class Runner:
                 return 127, [str(error)]
             tail: list[str] = []
             lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-            threading.Thread(target=_read, args=(child, lines), daemon=True).start()
-            try:
-                while (line := _next(lines, self.progress.tick)) is not None:
-                    log.write(line)
-                    log.flush()
-                    self.progress.saw(line.rstrip("\n"))
-                    tail = [*tail[-_TAIL_LINES:], line.rstrip("\n")]
-                return child.wait(), tail
-            finally:
-                if child.poll() is None:
-                    child.terminate()
-                    child.wait()
+            reader = threading.Thread(target=_read, args=(child, lines), daemon=True)
+            reader.start()
+            with child:
+                try:
+                    while (line := _next(lines, self.progress.tick)) is not None:
+                        log.write(line)
+                        log.flush()
+                        self.progress.saw(line.rstrip("\n"))
+                        tail = [*tail[-_TAIL_LINES:], line.rstrip("\n")]
+                    return child.wait(), tail
+                finally:
+                    if child.poll() is None:
+                        child.terminate()
+                    reader.join()
 
     def must(
         self, command: Sequence[str | Path], *, step: str, advice: str, extra: Mapping[str, str] | None = None

@@ -31,13 +31,13 @@ def test_nothing_changed_means_nothing_to_do():
 def test_more_replicas_are_started_and_nothing_else_is_touched():
     done = decide(plan(), plan(tiers=[{**RULES, "replicas": 3}, VLLM]))
     assert done.start == ("engine-l0-1", "engine-l0-2")
-    assert not (done.refused or done.move or done.restart or done.stop)
+    assert not any((done.refused, done.move, done.restart, done.stop))
 
 
 def test_fewer_replicas_are_stopped_and_nothing_else_is_touched():
     done = decide(plan(router={"replicas": 2}), plan())
     assert done.stop == ("router-1",)
-    assert not (done.refused or done.move or done.restart or done.start)
+    assert not any((done.refused, done.move, done.restart, done.start))
 
 
 def test_a_changed_tier_is_restarted_replica_by_replica():
@@ -54,7 +54,7 @@ def test_two_changed_tiers_roll_side_by_side():
 def test_a_new_tier_at_the_end_starts_and_leaves_the_others_alone():
     done = decide(plan(), plan(tiers=[RULES, VLLM, {"name": "l2", "backend": "simulated", "model": "m"}]))
     assert done.start == ("engine-l2-0",)
-    assert not (done.move or done.restart)
+    assert not any((done.move, done.restart))
 
 
 def test_a_tier_put_in_between_moves_the_ones_behind_it():
@@ -67,7 +67,7 @@ def test_a_tier_put_in_between_moves_the_ones_behind_it():
 def test_other_ports_of_envoy_are_refused_as_a_whole():
     done = decide(plan(), plan(network={"admin_port": 9999}, router={"replicas": 2}))
     assert done.refused == ("envoy",)
-    assert not (done.start or done.move or done.restart or done.stop)
+    assert not any((done.start, done.move, done.restart, done.stop))
 
 
 def test_a_cache_setting_restarts_the_cache_alone():
