@@ -1,18 +1,25 @@
 """One mesh per profile, shared by all end-to-end tests that do not break it."""
 
 import pytest
+from harness.collector import running_collector
 from harness.mesh import running_mesh
-from harness.otlp import otlp_receiver
 
+# L1 answers fast, so that tests are; L2 is slow enough to be caught in the middle of an answer.
+SPEEDS = {
+    "tiers": [
+        {"name": "l1", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
+        {"name": "l2", "simulated_ttft_ms": 50, "simulated_tokens_per_second": 60},
+    ]
+}
 PROFILES = ["lite", pytest.param("local", marks=pytest.mark.vllm)]
 
 
 @pytest.fixture(scope="session")
 def lite(tmp_path_factory):
     """A mesh whose L1 and L2 are simulated, with a real OTLP collector behind it."""
-    with otlp_receiver() as collector:
+    with running_collector() as collector:
         folder = tmp_path_factory.mktemp("lite")
-        with running_mesh(folder, "lite", OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint) as mesh:
+        with running_mesh(folder, "lite", SPEEDS, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint) as mesh:
             yield mesh, collector
 
 
@@ -34,5 +41,5 @@ def mesh(request):
 @pytest.fixture
 def broken(tmp_path):
     """A lite mesh of the test's own, to be broken."""
-    with running_mesh(tmp_path, "lite") as mesh:
+    with running_mesh(tmp_path, "lite", SPEEDS) as mesh:
         yield mesh

@@ -81,12 +81,12 @@ async def test_replicas_and_routes_change_without_a_failed_request(broken):
     mesh = broken
     async with Traffic(mesh) as traffic:
         await traffic.more(20)
-        mesh.edit({"tiers": [{"name": "l1", "replicas": 2}]})
+        mesh.edit_tier("l1", replicas=2)
         await until(lambda: len(healthy(mesh, "engine-l1")) == 2)
         await traffic.more(40)
-        mesh.edit({"deadlines": {"default_ms": 45_000}, "tiers": [{"name": "l1", "replicas": 2}]})
+        mesh.edit({"deadlines": {"default_ms": 45_000}})
         await traffic.more(20)
-        mesh.edit({"tiers": [{"name": "l1", "replicas": 1}], "deadlines": {}})
+        mesh.edit_tier("l1", replicas=1)
         await until(lambda: len(healthy(mesh, "engine-l1")) == 1)
         await until(
             lambda: (
@@ -119,7 +119,7 @@ async def test_killing_the_control_plane_fails_no_request_and_it_comes_back(brok
         mesh.process("tiermesh.mesh", "--config").kill()
         await traffic.more(60)
         await until(lambda: mesh.process("tiermesh.mesh", "--config").pid != first)
-        mesh.edit({"tiers": [{"name": "l1", "replicas": 2}]})
+        mesh.edit_tier("l1", replicas=2)
         await until(lambda: len(healthy(mesh, "engine-l1")) == 2)
         await traffic.more(20)
     assert traffic.failures() == []

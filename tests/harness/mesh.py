@@ -93,6 +93,13 @@ class Mesh:
         raw.update(change)
         self.write(yaml.safe_dump(raw, allow_unicode=True))
 
+    def edit_tier(self, name: str, **change: object) -> None:
+        """Changes keys of one tier in the configuration file, in one step."""
+        raw = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
+        tiers = {tier["name"]: tier for tier in raw.get("tiers", [])}
+        tiers[name] = {**tiers.get(name, {"name": name}), **change}
+        self.edit({"tiers": list(tiers.values())})
+
     def write(self, text: str) -> None:
         """Replaces the configuration file in one step."""
         fresh = self.config_path.with_suffix(".new")
@@ -100,11 +107,16 @@ class Mesh:
         fresh.replace(self.config_path)
 
     def processes(self) -> list[psutil.Process]:
-        """Every live process of this mesh: all that were started with its folder in their environment."""
+        """Every live process of this mesh: by its state folder in the environment, or, for a Redis, by its port.
+
+        Redis writes its title over its environment.
+        """
+        redis = f"redis-server 127.0.0.1:{self.config.network.redis_port}"
         found = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("TIERMESH_STATE") == str(self.state) and process.pid != os.getpid():
+                ours = process.environ().get("TIERMESH_STATE") == str(self.state)
+                if (ours or " ".join(process.cmdline()).startswith(redis)) and process.pid != os.getpid():
                     found.append(process)
             except psutil.Error:
                 continue
