@@ -1,7 +1,10 @@
 {{/* Parts that the pods of all components share. */}}
 
-{{/* Takes root. */}}
+{{/* Takes (dict "root" $), and "user" and "group" for images that were made for others than ours. */}}
 {{- define "tiermesh.podSpec" -}}
+{{- $user := default 65532 .user -}}
+{{- $group := default 65532 .group -}}
+{{- with .root -}}
 serviceAccountName: {{ include "tiermesh.fullname" . }}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -13,9 +16,9 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  runAsUser: {{ $user }}
+  runAsGroup: {{ $group }}
+  fsGroup: {{ $group }}
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
     type: RuntimeDefault
@@ -24,6 +27,7 @@ dnsConfig:
   options:
     - name: ndots
       value: "2"
+{{- end -}}
 {{- end -}}
 
 {{- define "tiermesh.containerSecurity" -}}

@@ -11,6 +11,9 @@ ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
 {{- end -}}
 {{- range .Values.tiers -}}
 {{- $engine := mergeOverwrite (deepCopy $.Values.engine) (omit . "name" "config") -}}
+{{- if eq .config.backend "vllm" -}}
+{{- $_ := set $engine "resources" (mergeOverwrite (deepCopy $.Values.engine.vllmResources) (.resources | default dict)) -}}
+{{- end -}}
 {{- $list = append $list (dict
   "cluster" (printf "engine-%s" .name)
   "module" "tiermesh.engine"

@@ -135,6 +135,20 @@ def test_a_vllm_tier_gets_its_cards_memory_and_models():
     assert workload["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
+def test_a_model_has_the_memory_of_a_model_unless_its_tier_says_otherwise():
+    release = render(
+        {
+            "tiers": [
+                {"name": "a", "config": {"backend": "vllm"}},
+                {"name": "b", "config": {"backend": "vllm"}, "resources": {"limits": {"memory": "64Gi"}}},
+                {"name": "c", "config": {"backend": "rules"}},
+            ]
+        }
+    )
+    memory = [main_container(release.workload(f"engine-{n}"))["resources"]["limits"]["memory"] for n in "abc"]
+    assert memory == ["32Gi", "64Gi", "1Gi"]
+
+
 @pytest.mark.parametrize("backend", ["rules", "simulated"])
 def test_other_tiers_ask_for_no_card(backend):
     release = render({"tiers": [{"name": "t", "config": {"backend": backend, "model": "x"}}]})
