@@ -331,6 +331,8 @@ async def test_without_a_deadline_the_default_counts():
         mesh.engines["l1"].hangs = True
         answer = await mesh.generate(timeout=None)
         assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
+        span = mesh.tracing.named("RouterService/Generate")
+        assert 200 < span.attributes["tiermesh.budget.in_ms"] <= 300
 
 
 async def test_without_a_classifier_length_decides(mesh):
@@ -411,6 +413,17 @@ async def test_bad_requests_are_refused_by_field_and_the_next_one_works(mesh, re
     assert answer.error.message.startswith(field)
     assert answer.trailers.get("x-openai-error") is None
     assert (await mesh.generate()).error is None
+
+
+async def test_a_piece_of_a_choice_nobody_asked_for_breaks_the_answer_off(mesh):
+    # A choice that was not asked for is beyond what an engine may send.
+    wrong = engine_pb2.GenerateResponse(delta=answer_pb2.Delta(choice_index=7, text="secret"))
+    mesh.engines["l1"].steps = [STARTED, wrong, *answer_steps("x")[1:]]
+    answer = await mesh.generate()
+    assert answer.last.failure.reason == "STREAM_BROKEN"
+    assert "secret" not in answer.last.failure.message
+    mesh.engines["l1"].steps = answer_steps("fine")
+    assert (await mesh.generate()).text == "fine"
 
 
 async def test_explain_decides_like_generate_and_runs_nothing(mesh):

@@ -59,6 +59,8 @@ def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
     budget = current_budget()
     if context.time_remaining() is None:
         budget = budget.child(cap=snapshot.config.deadlines.default_ms / 1000)
+        # The server wrote its own, longer limit there.
+        get_current_span().set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
     request_id = found.get(headers.REQUEST_ID, "")
     if not _REQUEST_ID.fullmatch(request_id):
         request_id = str(uuid.uuid4())

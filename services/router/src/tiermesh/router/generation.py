@@ -65,6 +65,7 @@ class Generation:
         arrived, clock = call.caller.arrived, self._clock
         reserve = call.snapshot.config.deadlines.reserve_ms / 1000
         reasons = list(decision.reasons)
+        choices = range(max(1, call.request.sampling.choice_count))
         failures: list[tuple[str, TiermeshError]] = []
         attempts: list[router_pb2.Attempt] = []
         for tier in decision.candidates:
@@ -88,6 +89,10 @@ class Generation:
                             label = _label(call, decision, tier, event, cache_status, reasons)
                             yield label
                         if kind == "delta":
+                            if event.delta.choice_index not in choices:
+                                raise StreamBroken(
+                                    f"a piece of choice {event.delta.choice_index}, which is not asked for"
+                                )
                             if ttft is None:
                                 ttft = clock.monotonic() - arrived
                                 observe.record_first_text(call.span, ttft)
