@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tiermesh.engine.adapters.simulated import SimulatedBackend
 from tiermesh.engine.adapters.vllm_start import open_vllm
-from tiermesh.engine.engine import Engine
+from tiermesh.engine.engine import END_RESERVE_S, Engine
 from tiermesh.engine.ports import Backend
 from tiermesh.engine.servicer import EngineServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -22,9 +22,9 @@ from tiermesh.shared.telemetry import get_logger, open_tracing
 _log = get_logger(__name__)
 
 
-def wire(tier: TierConfig, *, clock: Clock) -> tuple[Engine, EngineServicer]:
+def wire(tier: TierConfig, *, clock: Clock, end_reserve_s: float = END_RESERVE_S) -> tuple[Engine, EngineServicer]:
     """Builds the engine of a tier and its servicer; `Engine.begin` gives it a backend later."""
-    engine = Engine(tier, clock=clock)
+    engine = Engine(tier, clock=clock, end_reserve_s=end_reserve_s)
     servicer = EngineServicer(engine, model=tier.public_model, simulated=tier.backend == "simulated")
     return engine, servicer
 

@@ -17,8 +17,8 @@ from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import InferenceTimeout, StreamBroken, Unavailable
 
-_END_RESERVE_S = 0.025
-"""Kept back of a deadline, so that the terminal event still reaches the caller before it."""
+END_RESERVE_S = 0.05
+"""Kept back of a deadline, so that the terminal event still reaches the caller before it, on a busy machine too."""
 _BATCH_PATIENCE_S = 10.0
 
 
@@ -89,10 +89,12 @@ class Engine:
     Args:
         tier: Limits of the tier.
         clock: Times everything.
+        end_reserve_s: Kept back of every deadline for the terminal event.
     """
 
-    def __init__(self, tier: TierConfig, *, clock: Clock) -> None:
+    def __init__(self, tier: TierConfig, *, clock: Clock, end_reserve_s: float = END_RESERVE_S) -> None:
         self.tier = tier
+        self._end_reserve_s = end_reserve_s
         self._clock = clock
         # A quarter of the slots stays free of batch work, for people who arrive while it runs.
         line = WaitingLine(
@@ -139,7 +141,7 @@ class Engine:
         if backend is None:
             raise Unavailable(f"tier {self.tier.name} is still loading its model; try again soon", retry_after=2.0)
         budget.require(f"reading the prompt on tier {self.tier.name}")
-        working = budget.child(reserve=min(_END_RESERVE_S, budget.remaining() / 10))
+        working = working_budget(budget, self._end_reserve_s)
         async with self._counted(), working.limit("reading the prompt"):
             prompt = await backend.prepare(request.turns)
         limit = answer_limit(
@@ -209,3 +211,8 @@ class Engine:
             decode_s=last - first,
             rule=prompt.rule,
         )
+
+
+def working_budget(budget: Budget, end_reserve_s: float) -> Budget:
+    """Returns the budget of the work itself: all but what its end needs, which is a quarter at most."""
+    return budget.child(reserve=min(end_reserve_s, budget.remaining() / 4))
