@@ -47,7 +47,15 @@ def make_bootstrap(
                 "api_type": "DELTA_GRPC" if protocol == "delta" else "GRPC",
                 "transport_api_version": "V3",
                 "set_node_on_first_message_only": True,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER}}],
+                "grpc_services": [
+                    {
+                        "envoy_grpc": {
+                            "cluster_name": XDS_CLUSTER,
+                            # The default waits up to 30 s before it looks for a restarted control plane again.
+                            "retry_policy": {"retry_back_off": {"base_interval": "0.2s", "max_interval": "3s"}},
+                        }
+                    }
+                ],
             },
             "cds_config": ads,
             "lds_config": ads,
