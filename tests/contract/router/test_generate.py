@@ -363,6 +363,16 @@ async def test_a_prompt_that_no_tier_holds_is_refused_with_the_sizes(mesh):
     assert answer.error.field == "messages"
 
 
+async def test_a_prompt_that_may_fit_is_counted_by_the_engine(mesh):
+    judge(mesh, classifier_pb2.TASK_TYPE_LONG_CONTEXT, 0.9, estimated_prompt_token_count=10_000)
+    mesh.engines["l2"].error = ContextTooLong("8300 tokens exceed 8192", field="messages")
+    answer = await mesh.generate()
+    assert isinstance(answer.error, ContextTooLong)
+    assert answer.error.message == "tier l2: 8300 tokens exceed 8192"
+    mesh.engines["l2"].error = None
+    assert (await mesh.generate()).route.tier == "l2"
+
+
 async def test_calls_without_a_tenant_are_refused(mesh):
     answer = await mesh.generate(metadata=(("x-request-id", "1"),))
     assert isinstance(answer.error, Unauthenticated)

@@ -125,14 +125,24 @@ def test_the_classifiers_token_count_is_preferred():
 
 
 def test_nothing_holds_it():
-    decision = decide(facts(9000), model="auto", classification=judged(), config=make())
+    decision = decide(facts(30_000), model="auto", classification=judged(), config=make())
     assert isinstance(decision.refusal, ContextTooLong)
     assert decision.refusal.field == "messages"
     assert "l1 2048, l2 8192" in decision.refusal.message
-    assert "9000" in decision.refusal.message
-    pinned = decide(facts(2000), model="tier:l1", classification=judged(), config=make())
+    assert "30000" in decision.refusal.message
+    pinned = decide(facts(6000), model="tier:l1", classification=judged(), config=make())
     assert isinstance(pinned.refusal, ContextTooLong)
     assert "context of tier:l1" in pinned.refusal.message
+
+
+def test_a_prompt_that_may_fit_is_left_to_the_longest_context_to_count():
+    decision = decide(facts(9000), model="auto", classification=judged(), config=make())
+    assert where(decision) == ["l2"]
+    assert why(decision) == {"l0": "task_type_not_served", "l1": "context_too_long", "l2": "context_uncertain"}
+    assert decision.reasons == ("rule:r", "context_too_long:l1", "context_uncertain:l2")
+    pinned = decide(facts(2000), model="tier:l1", classification=judged(), config=make())
+    assert where(pinned) == ["l1"]
+    assert pinned.reasons == ("pinned", "context_uncertain:l1")
 
 
 def test_nothing_serves_it():

@@ -6,6 +6,10 @@ too, the next stronger first. Last come the weaker ones, which the complexity ha
 strongest first: a weaker answer is better than none. Tiers that have just failed are moved behind
 all others. A request pinned to a tier or model has that one candidate and no other.
 
+Token counts here are estimates. They order tiers, but a prompt that fits none by estimate is only
+refused if it is far too long (`SURELY_TOO_LONG`); else the tier with the longest context is asked,
+whose own count decides.
+
 Without a classification the kind of work is unknown: tiers that serve only some kinds are left
 out, and the complexity is assumed from the length alone (`UNCLASSIFIED_COMPLEXITY`,
 `UNCLASSIFIED_LONG_COMPLEXITY`), which leads to the middle of the tiers rather than to an end.
@@ -27,12 +31,17 @@ UNCLASSIFIED_LONG_COMPLEXITY = 0.75
 UNCLASSIFIED_LONG_TOKENS = 1000
 """Prompts of at least so many tokens count as long where nothing else is known of them."""
 
+SURELY_TOO_LONG = 0.4
+"""Share of the estimate that must still exceed the context for a refusal. Estimates are fitted to one
+tokenizer; for Chinese with a vocabulary made for it they come out two and a half times too high."""
+
 LAST_RESORT = "last_resort"
 """Reason of an answer from a tier weaker than the request needs."""
 
 _CAPABILITY = {"context_too_long", "no_logprobs", "no_tool_history"}
 """Verdicts that say what a tier can hold or do, as opposed to what it is meant for."""
 _TOLD = _CAPABILITY | {"language_not_served", "recently_unavailable"}
+_UNCERTAIN = "context_uncertain"
 """Verdicts on cheaper tiers that explain a choice where the matched rules do not."""
 
 
@@ -114,6 +123,8 @@ def decide(
         if found is not None:
             unfit[tier.name] = Verdict(tier.name, False, *found)
     able = [tier for tier in config.tiers if tier.name not in unfit]
+    if not able:
+        able = _perhaps_able(config.tiers, unfit, tokens, answer)
     if pins:
         # Several tiers may serve a pinned model; the cheapest that can take the request is the one.
         ordered, weaker = able[:1], frozenset[str]()
@@ -175,6 +186,19 @@ def _incapable(tier: TierConfig, facts: RequestFacts, tokens: int, answer: int) 
     return None
 
 
+def _perhaps_able(tiers: Sequence[TierConfig], unfit: dict[str, Verdict], tokens: int, answer: int) -> list[TierConfig]:
+    """Takes back the verdict on the tier with the longest context, unless that too is surely exceeded."""
+    too_long = [tier for tier in tiers if unfit[tier.name].reason == "context_too_long"]
+    if not too_long:
+        return []
+    longest = max(too_long, key=lambda tier: tier.context_tokens)
+    if tokens * SURELY_TOO_LONG + min(answer, longest.answer_tokens) > longest.context_tokens:
+        return []
+    detail = f"{unfit.pop(longest.name).detail} by estimate; its own count decides"
+    unfit[longest.name] = Verdict(longest.name, True, _UNCERTAIN, detail)
+    return [longest]
+
+
 def _order(able: Sequence[TierConfig], complexity: float) -> tuple[list[TierConfig], frozenset[str]]:
     """Orders tiers for an unpinned request and names those that are weaker than it needs."""
     first = next((n for n, tier in enumerate(able) if complexity <= tier.max_complexity), max(0, len(able) - 1))
@@ -215,7 +239,7 @@ def _reasons(
     pinned: bool,
 ) -> tuple[str, ...]:
     if pinned:
-        return ("pinned",)
+        return ("pinned", *(f"{_UNCERTAIN}:{v.tier}" for v in verdicts if v.reason == _UNCERTAIN))
     found: list[str] = []
     if classification is None:
         found.append("classifier:unavailable")
@@ -225,6 +249,8 @@ def _reasons(
         found.append(f"classifier:{classification.source}")
     chosen = ordered[0].name if ordered else ""
     for verdict in verdicts:
+        if verdict.reason == _UNCERTAIN:
+            found.append(f"{verdict.reason}:{verdict.tier}")
         if verdict.tier == chosen:
             break
         if verdict.reason in _TOLD:
