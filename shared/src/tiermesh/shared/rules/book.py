@@ -14,6 +14,8 @@ from tiermesh.shared.rules.patterns import CompiledPattern, compile_patterns
 from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, Structure, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
 
+_DECORATION_CHARS = 100
+
 Kind = Literal["greeting", "faq", "label"]
 
 
@@ -59,6 +61,8 @@ class RuleBook:
     """Strongest first."""
     phrases: Mapping[str, FixedPhrase]
     """By `phrase_key`."""
+    longest_phrase_chars: int
+    """Longer messages are no listed phrase, polite words and punctuation included."""
     polite_before: tuple[str, ...]
     """Keys that may stand before a question, longest first."""
     polite_after: tuple[str, ...]
@@ -72,6 +76,7 @@ def make_book(file: RulesFile) -> RuleBook:
     """Compiles a rules file."""
     digest = hashlib.sha256(file.model_dump_json().encode()).hexdigest()[:12]
     ranked = sorted(file.rules, key=lambda rule: -rule.priority)
+    phrases = dict(_phrases(file))
     return RuleBook(
         version=f"rules-{digest}",
         rules=tuple(
@@ -84,7 +89,8 @@ def make_book(file: RulesFile) -> RuleBook:
             )
             for rule in ranked
         ),
-        phrases=dict(_phrases(file)),
+        phrases=phrases,
+        longest_phrase_chars=max(map(len, phrases), default=0) + _DECORATION_CHARS,
         polite_before=_keys(file.politeness.before),
         polite_after=_keys(file.politeness.after),
         faq=file.faq,

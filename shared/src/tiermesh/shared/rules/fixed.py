@@ -15,9 +15,6 @@ from tiermesh.shared.rules.labels import judge_label, read_label_prompt
 from tiermesh.shared.rules.schema import FixedAnswerPolicy
 from tiermesh.shared.rules.text import phrase_key
 
-MAX_PHRASE_CHARS = 300
-"""Longer messages are no listed phrase, and are not normalised to find out."""
-
 
 class Turn(Protocol):
     """One message of a conversation."""
@@ -41,7 +38,7 @@ def match_fixed(book: RuleBook, messages: Sequence[Turn]) -> FixedAnswer | None:
     if not messages or messages[-1].role != "user":
         return None
     text = messages[-1].content
-    if len(text) <= MAX_PHRASE_CHARS:
+    if len(text) <= book.longest_phrase_chars:
         for key in without_politeness(book, phrase_key(text)):
             phrase = book.phrases.get(key)
             if phrase is not None:

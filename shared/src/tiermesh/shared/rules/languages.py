@@ -18,7 +18,9 @@ UNDETERMINED = "und"
 _HEAD, _TAIL = 1200, 600
 _MIN_SHARE = 0.2
 _KANA_SHARE = 0.08
-_CODE = regex.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", regex.DOTALL)
+_CODE = regex.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|(?<!\S)\S{1,64}@\S+", regex.DOTALL)
+_CODE_SIGNS = ("`", "://", "@")
+_ASCII_WORDS = regex.compile(r"[a-z]++(?:'[a-z]++)*+")
 _CLAUSES = regex.compile(r"[\n。．！？!?；;：:“”\"「」]+|\.\s")
 _RUNS = regex.compile(
     r"""
@@ -82,7 +84,10 @@ def detect_languages(text: str) -> tuple[str, ...]:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
     weights: dict[str, float] = defaultdict(float)
     latin: list[str] = []
-    for clause in _CLAUSES.split(_CODE.sub("\n", text)):
+    if any(sign in text for sign in _CODE_SIGNS):
+        text = _CODE.sub("\n", text)
+    # Clauses matter only where scripts mix: they tell Chinese and Japanese passages apart.
+    for clause in (text,) if text.isascii() else _CLAUSES.split(text):
         if clause:
             _weigh(clause, weights, latin)
     _tell_apart(text, weights)
@@ -100,7 +105,7 @@ def detect_languages(text: str) -> tuple[str, ...]:
 
 def _weigh(clause: str, weights: dict[str, float], latin: list[str]) -> None:
     if clause.isascii():
-        latin.extend(match.group().lower() for match in _RUNS.finditer(clause))
+        latin.extend(_ASCII_WORDS.findall(clause.lower()))
         return
     han = kana = 0
     for match in _RUNS.finditer(clause):
