@@ -116,6 +116,26 @@ class CacheConfig(ServiceConfig):
     """Larger answers are not kept."""
     max_memory_mb: Annotated[int, Field(ge=16)] = 256
     """Memory cap of the embedded Redis."""
+    ttl_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = {}
+    """How long an answer of a task type is kept, where that differs from `ttl_s`; such as `{faq: 86400}`."""
+    stale_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = {}
+    """How much longer an answer of a task type may be given while it is made anew; none by default."""
+    uncached_task_types: tuple[str, ...] = ()
+    """Task types whose answers are never kept."""
+    local_entries: Annotated[int, Field(ge=0)] = 10_000
+    """Answers that a replica keeps in its own memory in front of Redis; 0 turns that layer off."""
+    local_memory_mb: Annotated[int, Field(ge=1)] = 64
+    """Memory that those answers may take."""
+    semantic_enabled: bool = False
+    """Whether an answer may be given to a question in other words. Needs `python -m tiermesh.cache.fetch_embedder`."""
+    semantic_shadow: bool = False
+    """Whether the semantic tier only reports what it would have answered, and answers nothing."""
+    semantic_task_types: tuple[str, ...] = ("faq",)
+    """Task types whose answers it may give to other wordings."""
+    semantic_threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Least likeness of two questions, before the guards; `tiermesh cache tune` recommends one."""
+    semantic_entries: Annotated[int, Field(ge=1)] = 100_000
+    """Questions that the semantic tier remembers; past that, those worth least are forgotten."""
 
 
 class TierConfig(_Section):

@@ -36,6 +36,8 @@ class _CacheResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CacheResu
     """The same canonical request was answered before."""
     CACHE_RESULT_STORE_UNAVAILABLE: _CacheResult.ValueType  # 3
     """The store did not answer in time; treat as a miss."""
+    CACHE_RESULT_HIT_SEMANTIC: _CacheResult.ValueType  # 4
+    """A request that asks the same in other words was answered before."""
 
 class CacheResult(_CacheResult, metaclass=_CacheResultEnumTypeWrapper):
     """Which layer answered."""
@@ -48,6 +50,8 @@ CACHE_RESULT_HIT_EXACT: CacheResult.ValueType  # 2
 """The same canonical request was answered before."""
 CACHE_RESULT_STORE_UNAVAILABLE: CacheResult.ValueType  # 3
 """The store did not answer in time; treat as a miss."""
+CACHE_RESULT_HIT_SEMANTIC: CacheResult.ValueType  # 4
+"""A request that asks the same in other words was answered before."""
 Global___CacheResult: _TypeAlias = CacheResult  # noqa: Y015
 
 @_typing.final
@@ -141,24 +145,66 @@ class CachedAnswer(_message.Message):
 Global___CachedAnswer: _TypeAlias = CachedAnswer  # noqa: Y015
 
 @_typing.final
+class SemanticQuery(_message.Message):
+    """What the semantic tier compares. Two requests may share an answer only if
+    their partitions are equal and their questions ask the same.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TASK_TYPE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.bytes
+    """SHA-256 of the canonical request without its last user message, 32 bytes:
+    model policy, system prompt, earlier turns, sampling and version.
+    """
+    text: _builtins.str
+    """Text of the last user message. Kept beside the answer, never logged."""
+    task_type: _builtins.str
+    """Task type name, where the caller knows it; empty otherwise. A lookup of
+    another task type than the configured ones stays with the exact tier.
+    """
+    def __init__(
+        self,
+        *,
+        partition: _builtins.bytes = ...,
+        text: _builtins.str = ...,
+        task_type: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "task_type", b"task_type", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SemanticQuery: _TypeAlias = SemanticQuery  # noqa: Y015
+
+@_typing.final
 class LookupRequest(_message.Message):
     """Asks for an answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_FIELD_NUMBER: _builtins.int
+    SEMANTIC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def key(self) -> Global___CacheKey:
         """What it is filed under."""
+
+    @_builtins.property
+    def semantic(self) -> Global___SemanticQuery:
+        """Set where an answer to another wording may do; unset asks the exact tier alone."""
 
     def __init__(
         self,
         *,
         key: Global___CacheKey | None = ...,
+        semantic: Global___SemanticQuery | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -172,8 +218,19 @@ class LookupResponse(_message.Message):
 
     RESULT_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    REFUSED_BY_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
     result: Global___CacheResult.ValueType
     """Which layer answered."""
+    similarity: _builtins.float
+    """Likeness of the best candidate of the semantic tier, 0 to 1; 0 where there was none."""
+    refused_by: _builtins.str
+    """Guard that refused the best candidate, such as `polarity`; empty where none did."""
+    stale: _builtins.bool
+    """Whether the answer is past its time and may be given only while it is made
+    anew. The caller that gets this should run the request in the background and store it.
+    """
     @_builtins.property
     def answer(self) -> Global___CachedAnswer:
         """The answer; set only for hits."""
@@ -183,10 +240,13 @@ class LookupResponse(_message.Message):
         *,
         result: Global___CacheResult.ValueType = ...,
         answer: Global___CachedAnswer | None = ...,
+        similarity: _builtins.float = ...,
+        refused_by: _builtins.str = ...,
+        stale: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "similarity", b"similarity", "stale", b"stale"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -201,6 +261,11 @@ class StoreRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
     TTL_FIELD_NUMBER: _builtins.int
+    SEMANTIC_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    prompt_version: _builtins.str
+    """Version of the prompt template that it was made with; may be empty."""
     @_builtins.property
     def key(self) -> Global___CacheKey:
         """What to file it under."""
@@ -213,16 +278,27 @@ class StoreRequest(_message.Message):
     def ttl(self) -> _duration_pb2.Duration:
         """How long to keep it; unset means the configured time for its task type."""
 
+    @_builtins.property
+    def semantic(self) -> Global___SemanticQuery:
+        """Set where the answer may also be given to other wordings."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Labels to invalidate it by, such as `catalogue`; at most 16."""
+
     def __init__(
         self,
         *,
         key: Global___CacheKey | None = ...,
         answer: Global___CachedAnswer | None = ...,
         ttl: _duration_pb2.Duration | None = ...,
+        semantic: Global___SemanticQuery | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        prompt_version: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "ttl", b"ttl"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "semantic", b"semantic", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "prompt_version", b"prompt_version", "semantic", b"semantic", "tags", b"tags", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -258,19 +334,33 @@ class InvalidateRequest(_message.Message):
 
     TENANT_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_VERSION_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
     """Tenant whose answers to forget. Required."""
     fingerprint: _builtins.bytes
     """One fingerprint, or empty for all of the tenant."""
+    model: _builtins.str
+    """Only answers of this model."""
+    prompt_version: _builtins.str
+    """Only answers of this prompt version."""
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only answers with one of these tags. At most one of this and the following may be set, and no fingerprint."""
+
     def __init__(
         self,
         *,
         tenant: _builtins.str = ...,
         fingerprint: _builtins.bytes = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        model: _builtins.str = ...,
+        prompt_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "model", b"model", "prompt_version", b"prompt_version", "tags", b"tags", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -284,7 +374,9 @@ class InvalidateResponse(_message.Message):
 
     REMOVED_COUNT_FIELD_NUMBER: _builtins.int
     removed_count: _builtins.int
-    """Number of answers removed."""
+    """Number of answers removed. 0 for tags, models and prompt versions: their
+    answers count no longer from this moment, and their memory is freed as they expire.
+    """
     def __init__(
         self,
         *,

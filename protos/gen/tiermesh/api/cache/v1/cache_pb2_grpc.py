@@ -73,7 +73,7 @@ class CacheServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Invalidate(self, request, context):
-        """Forgets one answer, or all of a tenant.
+        """Forgets one answer, those of a tag, model or prompt version, or all of a tenant.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,7 +40,7 @@ class CacheServiceStub:
     Store: _grpc.UnaryUnaryMultiCallable[_cache_pb2.StoreRequest, _cache_pb2.StoreResponse]
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
     Invalidate: _grpc.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]
-    """Forgets one answer, or all of a tenant."""
+    """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
 
 @_typing.type_check_only
 class CacheServiceAsyncStub(CacheServiceStub):
@@ -54,7 +54,7 @@ class CacheServiceAsyncStub(CacheServiceStub):
     Store: _aio.UnaryUnaryMultiCallable[_cache_pb2.StoreRequest, _cache_pb2.StoreResponse]  # type: ignore[assignment]
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
     Invalidate: _aio.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]  # type: ignore[assignment]
-    """Forgets one answer, or all of a tenant."""
+    """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
 
 class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds, keeps and forgets answers. A store that is slow or gone is a miss,
@@ -83,6 +83,6 @@ class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _cache_pb2.InvalidateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_cache_pb2.InvalidateResponse, _abc.Awaitable[_cache_pb2.InvalidateResponse]]:
-        """Forgets one answer, or all of a tenant."""
+        """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
 
 def add_CacheServiceServicer_to_server(servicer: CacheServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
