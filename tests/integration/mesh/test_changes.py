@@ -244,3 +244,29 @@ async def test_the_control_plane_goes_and_comes_back_under_traffic(tmp_path, var
                 assert traffic.failures == []
         finally:
             await envoy_context.__aexit__(None, None, None)
+
+
+async def test_an_envoy_that_was_first_finds_a_control_plane_that_comes_later(tmp_path, variant):
+    config = mesh_config(tmp_path)
+    async with (
+        running_stub(replica_endpoint(config, "router", 0)),
+        running_envoy(config, tmp_path, protocol=variant, wait=False) as envoy,
+    ):
+
+        async def up():
+            try:
+                return (await envoy.admin("/server_info")).json()
+            except httpx.TransportError:
+                return None
+
+        await eventually(up)
+        async with running_control_plane(config), envoy.http() as client:
+            await envoy.healthy("router")
+
+            async def serves():
+                try:
+                    return (await client.post("/v1/chat/completions", json=CHAT)).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await eventually(serves)

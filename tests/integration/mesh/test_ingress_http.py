@@ -1,9 +1,11 @@
 """The ingress for HTTP callers, through a real Envoy: JSON, events, errors, keys, limits."""
 
 import asyncio
+import contextlib
 import json
 import time
 
+import httpx
 import pytest
 from harness.envoy import KEY, OTHER_KEY
 
@@ -101,7 +103,33 @@ async def test_bodies_over_the_limit_are_413_and_those_below_pass(data_plane):
             assert answer.json()["size"] > size
         for path, body in (("/v1/chat/completions", chat("x" * 10_000_000)), ("/v1/generate", typed("x" * 3_000_000))):
             assert error_of(await client.post(path, json=body), 413)["code"] == "REQUEST_TOO_LARGE"
+        # Of unknown length: refused while it is still coming, so the connection is cut, but nothing gets through.
+        seen = len(plane.router.seen.calls)
+
+        async def pieces():
+            yield b'{"messages": [{"role": "user", "content": "'
+            for _ in range(50):
+                yield b"x" * 100_000
+            yield b'"}]}'
+
+        with contextlib.suppress(httpx.TransportError):
+            error_of(await client.post("/v1/chat/completions", content=pieces()), 413)
+        assert len(plane.router.seen.calls) == seen
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 200
+
+
+async def test_large_bodies_over_http_2_are_413_too(data_plane, tmp_path):
+    (tmp_path / "body.json").write_text(json.dumps(chat("x" * 3_000_000)))
+    async with data_plane(limits={"max_request_bytes": 2_000_000}) as plane:
+        process = await asyncio.create_subprocess_exec(
+            *("curl", "-sS", "--http2-prior-knowledge", "-H", f"authorization: Bearer {KEY}"),
+            *("--data-binary", f"@{tmp_path / 'body.json'}", "-w", " %{http_version} %{http_code}"),
+            f"{plane.envoy.url}/v1/chat/completions",
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await process.communicate()
+        assert output.endswith(b" 2 413")
+        assert b"REQUEST_TOO_LARGE" in output
 
 
 async def test_only_known_keys_come_in_and_each_is_its_tenant(data_plane):

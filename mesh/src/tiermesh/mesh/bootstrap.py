@@ -60,6 +60,18 @@ def make_bootstrap(
             "cds_config": ads,
             "lds_config": ads,
         },
+        "layered_runtime": {
+            "layers": [
+                {
+                    "name": "tiermesh",
+                    "static_layer": {
+                        # Spans leave within half a second, as those of the services do; the default is five.
+                        "tracing.opentelemetry.flush_interval_ms": 500,
+                        "tracing.opentelemetry.min_flush_spans": 100,
+                    },
+                }
+            ]
+        },
         "static_resources": {
             "clusters": [
                 {

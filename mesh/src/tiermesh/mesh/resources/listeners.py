@@ -13,7 +13,6 @@ from tiermesh.mesh.resources.message import make_message, seconds, socket_addres
 from tiermesh.mesh.resources.tracing import make_tracing
 from tiermesh.shared.config import TiermeshConfig
 
-_WINDOW_BYTES = 1024 * 1024
 _GRACE_MS = 5_000
 
 
@@ -40,7 +39,7 @@ def make_listener(
         traced: Whether there is a receiver for spans.
         filters: HTTP filters in the order of requests; the routing filter is added.
         manager: Further settings of the connection manager.
-        buffer_bytes: Most bytes of a connection that are held in memory in each direction, roughly.
+        buffer_bytes: Most bytes of a connection that are held in memory in each direction, roughly; also the HTTP/2 window.
     """
     values: dict[str, Any] = {
         "stat_prefix": name,
@@ -58,8 +57,9 @@ def make_listener(
         "common_http_protocol_options": {"idle_timeout": "3600s"},
         "http2_protocol_options": {
             "max_concurrent_streams": 1000,
-            "initial_stream_window_size": _WINDOW_BYTES,
-            "initial_connection_window_size": 16 * _WINDOW_BYTES,
+            # Over HTTP/2 the window is what bounds a filter's buffer.
+            "initial_stream_window_size": buffer_bytes,
+            "initial_connection_window_size": max(16 * 1024 * 1024, buffer_bytes),
         },
         **manager,
     }
