@@ -365,6 +365,15 @@ def test_tools_and_long_conversations_go_up(judged, first_choice):
     assert first_choice(judged(*chat[-3:])) == L1
 
 
+def test_a_follow_up_on_code_is_about_code(judged, first_choice):
+    earlier = ("Write a function that adds.", Turn("assistant", "```py\ndef add(a, b): return a + b\n```"))
+    for prompt in ("And now faster, please", "再加一些注释"):
+        judgement = judged(*earlier, prompt)
+        assert judgement.task_type == "code"
+        assert first_choice(judgement) == L2
+    assert first_choice(judged(*earlier, "谢谢！")) == L0
+
+
 def test_what_nothing_matches_is_said_to_be_a_default(judged):
     judgement = judged("florbulate the widget")
     assert (judgement.task_type, judgement.source, judgement.rules) == ("chat", "default", ())

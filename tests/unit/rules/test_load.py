@@ -75,8 +75,10 @@ def test_files_that_cannot_be_read(tmp_path):
         load_rules(tmp_path / "rules.yaml")
 
 
-def test_an_empty_file_is_a_file_without_rules():
-    assert parse_rules("", PATH).rules == ()
+def test_a_file_may_have_no_rules_but_must_say_so():
+    assert parse_rules("rules: []", PATH).rules == ()
+    with pytest.raises(ConfigError, match="is empty"):
+        parse_rules("# nothing\n", PATH)
 
 
 def test_the_version_is_that_of_the_meaning():

@@ -46,6 +46,8 @@ class Features:
     system_prompt: bool
     tool_history: bool
     code_fences: int
+    earlier_code_fences: int
+    """In the turns before it, without the system prompt."""
     numbered_steps: int
     list_items: int
     question_marks: int
@@ -64,6 +66,7 @@ class Features:
             "mark_share": round(counts.marks / chars, 4),
             "emoji_count": float(counts.emoji),
             "code_fence_count": float(self.code_fences),
+            "earlier_code_fence_count": float(self.earlier_code_fences),
             "numbered_step_count": float(self.numbered_steps),
             "list_item_count": float(self.list_items),
             "question_mark_count": float(self.question_marks),
@@ -89,12 +92,19 @@ def read_features(turns: Sequence[Turn], weights: TokenWeights) -> Features:
         turns=sum(turn.role == "user" for turn in turns),
         system_prompt=any(turn.role == "system" and turn.content.strip() for turn in turns),
         tool_history=any(turn.role == "tool" or turn.calls for turn in turns),
-        # A fence that is never closed counts as one.
-        code_fences=(content.count("```") + 1) // 2,
+        code_fences=_fences(content),
+        earlier_code_fences=sum(
+            _fences(turn.content) for turn in turns if turn.role != "system" and turn.content is not content
+        ),
         numbered_steps=max(len(_STEPS.findall(text)), len(_PLACED_STEPS.findall(text))),
         list_items=len(_ITEMS.findall(text)),
         question_marks=content.count("?") + content.count("？"),
     )
+
+
+def _fences(text: str) -> int:
+    # A fence that is never closed counts as one.
+    return (text.count("```") + 1) // 2
 
 
 def _tokens(turns: Sequence[Turn], measured: str, counts: TextCounts, weights: TokenWeights) -> int:

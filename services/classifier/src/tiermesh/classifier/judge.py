@@ -116,6 +116,7 @@ def _looks_like(structure: Structure, features: Features) -> bool:
         return False
     least = (
         (structure.min_code_fences, features.code_fences),
+        (structure.min_earlier_code_fences, features.earlier_code_fences),
         (structure.min_numbered_steps, features.numbered_steps),
         (structure.min_list_items, features.list_items),
         (structure.min_question_marks, features.question_marks),

@@ -42,7 +42,8 @@ def parse_rules(text: str, path: Path) -> RuleBook:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is not valid YAML: {error}") from None
     if raw is None:
-        raw = {}
+        # Editors empty a file before they fill it; that moment must not put "no rules" in force.
+        raise ConfigError(f"{path}: is empty; write `rules: []` to have no rules")
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: must be a mapping of keys to values, not {type(raw).__name__}")
     try:

@@ -61,6 +61,8 @@ class Structure(_Section):
 
     min_code_fences: Count | None = None
     """Blocks fenced by ``` in the last user message."""
+    min_earlier_code_fences: Count | None = None
+    """Blocks fenced by ``` in the turns before it: what follows is about that code."""
     min_numbered_steps: Count | None = None
     """Lines such as `1. …`, `step 2` or `第三步`."""
     min_list_items: Count | None = None
