@@ -45,12 +45,12 @@ class Scripted(engine_pb2_grpc.EngineServiceServicer):
 
 
 @asynccontextmanager
-async def serving(drain_s=0.0):
+async def serving(drain_s=0.0, longest=30):
     servicer = Scripted()
     service = Service(SERVICE, lambda s: engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, s))
     with recorded_tracing() as tracing:
         async with open_server(
-            [service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30, drain_s=drain_s
+            [service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=longest, drain_s=drain_s
         ) as server:
             await server.set_serving(True)
             async with open_channel(f"127.0.0.1:{server.port}") as channel:
@@ -72,16 +72,14 @@ async def test_the_deadline_arrives_and_is_shorter():
     assert 29.0 < servicer.budgets[1] <= 30.0
 
 
-@pytest.mark.parametrize("seconds", [0.4567, 3.4567, 9.999, 59.93, 123.4, 599.5])
+@pytest.mark.parametrize("seconds", [0.4567, 3.4567, 9.999, 59.93, 123.4, 599.5, 3599.0])
 async def test_the_next_hop_never_has_more_time_than_its_caller(seconds):
-    async with serving() as (servicer, stub, tracer, *_):
+    async with serving(longest=3600) as (servicer, stub, tracer, *_):
         budget = Budget.of(seconds)
         request = engine_pb2.GetModelRequest()
         await call_unary(stub.GetModel, request, name="GetModel", budget=budget, tracer=tracer)
     (arrived,) = servicer.budgets
-    # The interceptor's own cap of this server is 30 s.
-    assert arrived <= min(seconds, 30)
-    assert arrived > min(seconds, 30) * 0.98 - 0.2
+    assert seconds * 0.97 - 0.2 < arrived <= seconds + 0.001
 
 
 async def test_an_empty_budget_is_refused_without_a_call():

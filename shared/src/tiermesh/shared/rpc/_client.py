@@ -60,17 +60,22 @@ def open_channel(target: str, *, authority: str | None = None) -> grpc.aio.Chann
     return grpc.aio.insecure_channel(target, options=(*_OPTIONS, *extra))
 
 
+_WIRE_UNITS = ((10.0, 0.01), (100.0, 0.1), (1000.0, 1.0), (10_000.0, 10.0), (math.inf, 100.0))
+"""Up to this many seconds, gRPC rounds up to this step."""
+
+
 def wire_timeout(seconds: float) -> float:
     """Returns the longest timeout that is not longer on the wire than `seconds`.
 
     gRPC writes `grpc-timeout` with two or three significant digits and rounds up: 59.93 s arrive
     as 60 s at the next hop, which would then have more time than its caller.
     """
-    for below, unit in ((1.0, 0.001), (10.0, 0.01), (100.0, 0.1), (1000.0, 1.0), (10_000.0, 10.0)):
-        if seconds < below:
-            # Under a millisecond the call is about to fail anyway; it must not become endless.
-            return max(math.floor(seconds / unit) * unit, 0.001)
-    return math.floor(seconds / 100.0) * 100.0
+    if seconds < 1.0:
+        # Whole milliseconds on the wire. A timeout of 0 would make the call endless instead of late.
+        return max(seconds, 0.001)
+    unit = next(unit for below, unit in _WIRE_UNITS if seconds < below)
+    # gRPC converts between clocks on the way, which may add a millisecond: stay below the step.
+    return math.floor(seconds / unit) * unit - 0.002
 
 
 async def call_unary(
