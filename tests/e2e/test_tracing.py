@@ -71,7 +71,6 @@ def test_the_last_traces_are_shown_in_the_terminal(mesh):
         shown = mesh.tiermesh("trace", trace_id, check=False)
         if shown.returncode == 0 and "engine" in shown.stdout and "envoy" in shown.stdout:
             break
-    assert trace_id in shown.stdout
     for word in ("envoy", "router", "classifier", "cache", "engine", "ms"):
         assert word in shown.stdout
     assert trace_id[:8] in mesh.tiermesh("trace").stdout

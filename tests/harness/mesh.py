@@ -116,7 +116,7 @@ class Mesh:
         for process in psutil.process_iter():
             try:
                 ours = process.environ().get("TIERMESH_STATE") == str(self.state)
-                if (ours or " ".join(process.cmdline()).startswith(redis)) and process.pid != os.getpid():
+                if (ours or redis in " ".join(process.cmdline())) and process.pid != os.getpid():
                     found.append(process)
             except psutil.Error:
                 continue

@@ -206,7 +206,7 @@ async def test_deadlines_of_http_callers(data_plane):
 
 async def test_a_caller_that_leaves_cancels_the_service(data_plane):
     async with data_plane() as plane:
-        for path, body in (("/v1/chat/completions", chat("hang")), ("/v1/generate", typed("hang"))):
+        for path, body in (("/v1/chat/completions", chat("hang")), ("/v1/generate", typed("hang-first"))):
             plane.router.seen.started.clear()
             plane.router.seen.cancelled.clear()
             async with plane.envoy.http() as client:
