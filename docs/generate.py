@@ -15,7 +15,7 @@ from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.errors import ERROR_TABLE
 
 DOCS = Path(__file__).resolve().parent
-NOTICE = "<!-- Written by docs/generate.py; change the code it names, then run `make docs`. -->\n"
+NOTICE = "<!-- Written by docs/generate.py; change the code it names, then run `make protos`. -->\n"
 
 
 def configuration_page() -> str:
@@ -119,7 +119,7 @@ def main() -> int:
     for name, text in (("configuration.md", configuration_page()), ("errors.md", errors_page())):
         page = DOCS / name
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
-            print(f"docs/{name} is out of date; run `make docs`", file=sys.stderr)
+            print(f"docs/{name} is out of date; run `make protos`", file=sys.stderr)
             drift = True
         elif not check:
             page.write_text(text, encoding="utf-8")
