@@ -7,7 +7,7 @@ is refused when the file is read, as far as probes can tell; what still runs lon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import regex
 from tiermesh.shared.rules.literals import required_words
@@ -20,6 +20,7 @@ _PROBE_CHARS = 2000
 _PROBE_LIMIT_S = 0.05
 _ESCAPES = regex.compile(r"\\[pP]\{[^}]*\}|\\.|\(\?P?<\w+>|\[:\^?\w+:\]|\(\?P[=>]\w+\)")
 _LITERALS = regex.compile(r"[\p{L}\p{N}]+")
+_ASCII_LETTER = regex.compile("[A-Za-z]")
 _PROBES = tuple(
     (unit * _PROBE_CHARS)[:_PROBE_CHARS] + end for unit in ("a", "a ", " ", "1", "中", ".\n") for end in ("", "!")
 )
@@ -67,11 +68,26 @@ class CompiledPattern:
 
     pattern: regex.Pattern[str]
     required: tuple[tuple[str, ...], ...]
+    needs_ascii: bool
+    """Whether one of the clauses has only words with ASCII letters, which Chinese text mostly lacks."""
+    needs_beyond_ascii: bool
+    """Whether one of the clauses has only words beyond ASCII, which English text mostly lacks."""
 
 
 def compile_patterns(patterns: Sequence[str]) -> tuple[CompiledPattern, ...]:
     """Compiles patterns that `check_pattern` has let through."""
-    return tuple(CompiledPattern(regex.compile(pattern, FLAGS), required_words(pattern)) for pattern in patterns)
+    return tuple(compile_pattern(pattern) for pattern in patterns)
+
+
+def compile_pattern(pattern: str) -> CompiledPattern:
+    """Compiles a pattern that `check_pattern` has let through."""
+    required = required_words(pattern)
+    return CompiledPattern(
+        regex.compile(pattern, FLAGS),
+        required,
+        needs_ascii=any(all(_ASCII_LETTER.search(word) for word in words) for words in required),
+        needs_beyond_ascii=any(not any(word.isascii() for word in words) for words in required),
+    )
 
 
 @dataclass(slots=True)
@@ -80,6 +96,12 @@ class Search:
 
     text: str
     overruns: int = 0
+    is_ascii: bool = field(init=False)
+    has_ascii_letters: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_ascii = self.text.isascii()
+        self.has_ascii_letters = _ASCII_LETTER.search(self.text) is not None
 
     def found_any(self, patterns: Sequence[CompiledPattern]) -> bool:
         """Whether one of the patterns occurs in the text."""
@@ -98,6 +120,8 @@ class Search:
     def found(self, compiled: CompiledPattern) -> bool:
         """Whether a pattern occurs in the text; False where that took too long to say."""
         text = self.text
+        if (compiled.needs_beyond_ascii and self.is_ascii) or (compiled.needs_ascii and not self.has_ascii_letters):
+            return False
         for words in compiled.required:
             for word in words:
                 if word in text:
