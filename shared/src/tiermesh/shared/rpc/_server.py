@@ -20,6 +20,9 @@ _log = get_logger(__name__)
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
+_LINGER_S = 0.6
+"""A little longer than the interval of Envoy's health checks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -50,9 +53,14 @@ class RunningServer:
             await self._checks.set(name, _SERVING if serving else _NOT_SERVING)
 
     async def drain(self, grace_s: float) -> None:
-        """Reports NOT_SERVING, refuses new calls, and lets those in flight finish for at most `grace_s`."""
+        """Reports NOT_SERVING, refuses new calls, and lets those in flight finish for at most `grace_s`.
+
+        Calls are still taken for a moment after NOT_SERVING, until Envoy's health check has seen it: one that
+        arrived while the server stops would end in CANCELLED, which nobody tries again.
+        """
         self.draining.set()
         await self.set_serving(False)
+        await asyncio.sleep(min(_LINGER_S, grace_s / 10))
         await self._server.stop(grace_s)
 
 
