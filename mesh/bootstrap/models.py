@@ -54,5 +54,6 @@ def fetch_models(models: tuple[str, ...], engine_python: Path, paths: Paths, run
             step=f"model {model}",
             advice="check the network and pip's settings (`pip config list`), and that the disk has 1 GB free, then run again.",
             extra={"PYTHONPATH": paths.engine_pythonpath, "PYTHONUNBUFFERED": "1"},
+            narrates=True,
         )
         runner.progress.end("ready")

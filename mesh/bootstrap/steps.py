@@ -40,8 +40,15 @@ class Runner:
         self.progress = progress
         self.environ = dict(environ)
 
-    def run(self, command: Sequence[str | Path], *, extra: Mapping[str, str] | None = None) -> tuple[int, list[str]]:
+    def run(
+        self, command: Sequence[str | Path], *, extra: Mapping[str, str] | None = None, narrates: bool = False
+    ) -> tuple[int, list[str]]:
         """Runs a program to its end.
+
+        Args:
+            command: Program and arguments.
+            extra: Environment on top of this process's.
+            narrates: Whether every line that it writes is meant to be shown.
 
         Returns:
             Exit status, and the last lines that it wrote.
@@ -73,7 +80,7 @@ class Runner:
                     while (line := _next(lines, self.progress.tick)) is not None:
                         log.write(line)
                         log.flush()
-                        self.progress.saw(line.rstrip("\n"))
+                        self.progress.saw(f"progress: {line}" if narrates else line.rstrip("\n"))
                         tail = [*tail[-_TAIL_LINES:], line.rstrip("\n")]
                     return child.wait(), tail
                 finally:
@@ -82,14 +89,20 @@ class Runner:
                     reader.join()
 
     def must(
-        self, command: Sequence[str | Path], *, step: str, advice: str, extra: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str | Path],
+        *,
+        step: str,
+        advice: str,
+        extra: Mapping[str, str] | None = None,
+        narrates: bool = False,
     ) -> None:
         """Runs a program that has to succeed.
 
         Raises:
             StepFailed: it did not.
         """
-        status, tail = self.run(command, extra=extra)
+        status, tail = self.run(command, extra=extra, narrates=narrates)
         if status != 0:
             raise StepFailed(step, explain(Path(str(command[0])).name, status, tail), advice, self.log)
 
