@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 from harness.envoy import KEY, OTHER_KEY
+from harness.eventually import eventually
 
 pytestmark = pytest.mark.envoy
 
@@ -236,8 +237,13 @@ async def test_the_access_log_is_json_without_prompts_keys_or_queries(data_plane
     async with data_plane(logging={"access": True}) as plane:
         async with plane.envoy.http() as client:
             await client.post("/v1/chat/completions?token=secret-query", json=chat("ok"), headers={"x-note": "private"})
-        lines = [json.loads(line) for line in plane.envoy.log.read_text().splitlines() if line.startswith("{")]
-        (line,) = [line for line in lines if line["method"] == "POST"]
+
+        async def written():
+            lines = [json.loads(line) for line in plane.envoy.log.read_text().splitlines() if line.startswith("{")]
+            return [line for line in lines if line["method"] == "POST"]
+
+        # Envoy writes when a request has ended in every respect, a little after its caller has the answer.
+        (line,) = await eventually(written)
         assert (line["status"], line["tenant"], line["cluster"]) == (200, "acme", "router")
         assert len(line["trace_id"]) == 32
         for secret in (KEY, "secret-query", "private", '"role"'):
