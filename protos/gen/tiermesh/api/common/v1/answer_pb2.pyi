@@ -215,6 +215,8 @@ class EngineTiming(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     PREFILL_FIELD_NUMBER: _builtins.int
     DECODE_FIELD_NUMBER: _builtins.int
+    TOKENIZE_FIELD_NUMBER: _builtins.int
+    DETOKENIZE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def queue(self) -> _duration_pb2.Duration:
         """Waiting for a slot."""
@@ -227,16 +229,26 @@ class EngineTiming(_message.Message):
     def decode(self) -> _duration_pb2.Duration:
         """From the first token to the last."""
 
+    @_builtins.property
+    def tokenize(self) -> _duration_pb2.Duration:
+        """Turning the prompt into tokens, chat template included."""
+
+    @_builtins.property
+    def detokenize(self) -> _duration_pb2.Duration:
+        """Turning tokens into text, over the whole answer."""
+
     def __init__(
         self,
         *,
         queue: _duration_pb2.Duration | None = ...,
         prefill: _duration_pb2.Duration | None = ...,
         decode: _duration_pb2.Duration | None = ...,
+        tokenize: _duration_pb2.Duration | None = ...,
+        detokenize: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decode", b"decode", "prefill", b"prefill", "queue", b"queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decode", b"decode", "detokenize", b"detokenize", "prefill", b"prefill", "queue", b"queue", "tokenize", b"tokenize"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decode", b"decode", "prefill", b"prefill", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decode", b"decode", "detokenize", b"detokenize", "prefill", b"prefill", "queue", b"queue", "tokenize", b"tokenize"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
