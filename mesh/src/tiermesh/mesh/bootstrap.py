@@ -15,6 +15,7 @@ from tiermesh.shared.endpoints import CONTROL_PLANE
 XDS_CLUSTER = "xds"
 """The only static cluster: the control plane."""
 
+_CONNECTIONS = "envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig"
 _HTTP2 = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
@@ -59,6 +60,18 @@ def make_bootstrap(
             },
             "cds_config": ads,
             "lds_config": ads,
+        },
+        "overload_manager": {
+            "resource_monitors": [
+                {
+                    "name": "envoy.resource_monitors.global_downstream_max_connections",
+                    "typed_config": {
+                        "@type": f"type.googleapis.com/{_CONNECTIONS}",
+                        # Below what file descriptors allow on common systems, so that calls to services still get one.
+                        "max_active_downstream_connections": 20_000,
+                    },
+                }
+            ]
         },
         "layered_runtime": {
             "layers": [

@@ -38,8 +38,9 @@ def descriptor_set() -> bytes:
 def make_transcoder_filter(limits: LimitsConfig) -> dict[str, Any]:
     """Returns the filter.
 
-    A body field that the API does not know is refused with 400, as a misspelt parameter would otherwise change the
-    answer in silence. Unknown query parameters are ignored: SDKs and proxies add their own.
+    Unknown query parameters are ignored, as SDKs and proxies add their own. So are body fields that the typed API does
+    not know: the transcoder has no switch for that. The OpenAI surface is not affected, since its bodies pass untouched
+    and the router reads them.
     """
     return {
         "name": "envoy.filters.http.grpc_json_transcoder",
