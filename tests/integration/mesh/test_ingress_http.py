@@ -205,6 +205,37 @@ async def test_deadlines_of_http_callers(data_plane):
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 200
 
 
+async def test_a_deadline_that_passes_before_the_request_is_read_is_504_too(data_plane):
+    async with data_plane() as plane, plane.envoy.http() as client:
+        for header in ("0m", "1n"):
+            answer = await client.post("/v1/chat/completions", json=chat(), headers={"grpc-timeout": header})
+            assert error_of(answer, 504)["type"] == "timeout_error"
+        # What is no timeout is no deadline.
+        answer = await client.post("/v1/chat/completions", json=chat(), headers={"grpc-timeout": "soon"})
+        assert answer.status_code == 200
+
+        # A caller that never ends its request, written by hand as no client would.
+        reader, writer = await asyncio.open_connection("127.0.0.1", plane.config.network.ingress_port)
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
+        writer.write(head.encode() + b"grpc-timeout: 300m\r\ncontent-length: 1000\r\n\r\n{")
+        begun = time.monotonic()
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 504")
+        assert b"timeout_error" in answer
+        assert 0.2 < time.monotonic() - begun < 1
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_answers_to_head_have_no_body_and_the_connection_stays_good(data_plane):
+    async with data_plane() as plane, plane.envoy.http() as client:
+        for path, status in (("/v1/models", 405), ("/nonesuch", 404), ("/healthz", 200)):
+            answer = await client.head(path)
+            assert (answer.status_code, answer.content) == (status, b"")
+            assert (await client.get("/v1/models")).status_code == 200
+
+
 async def test_a_caller_that_leaves_cancels_the_service(data_plane):
     async with data_plane() as plane:
         for path, body in (("/v1/chat/completions", chat("hang")), ("/v1/generate", typed("hang-first"))):

@@ -53,17 +53,33 @@ local function openai_error(status, body, explained)
     message or quoted(row[3]), quoted(row[1]), param or "null", code or quoted(row[2]))
 end
 
+function envoy_on_request(handle)
+  if handle:headers():get(":method") == "HEAD" then
+    handle:streamInfo():dynamicMetadata():set("tiermesh.errors", "head", true)
+  end
+end
+
 function envoy_on_response(handle)
   local headers = handle:headers()
   local status = tonumber(headers:get(":status")) or 0
   if status < 400 or string.sub(headers:get("content-type") or "", 1, 16) == "application/grpc" then
     return
   end
+  if status == 408 then
+    -- Envoy's word for a deadline that passed before the whole request was read.
+    status = 504
+    headers:replace(":status", "504")
+  end
   local ready, explained = headers:get("x-openai-error"), headers:get("grpc-message")
   -- Before the body is asked for: headers cannot be changed after that.
   headers:replace("content-type", "application/json")
   for _, name in ipairs({"x-openai-error", "grpc-message", "grpc-status", "grpc-status-details-bin"}) do
     headers:remove(name)
+  end
+  local noted = handle:streamInfo():dynamicMetadata():get("tiermesh.errors")
+  if noted ~= nil and noted["head"] then
+    -- An answer to HEAD has no body; one would be read as the start of the next answer.
+    return
   end
   local buffer = handle:body(true)
   local body = buffer:length() > 0 and buffer:getBytes(0, buffer:length()) or ""
