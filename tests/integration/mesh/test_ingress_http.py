@@ -207,9 +207,8 @@ async def test_deadlines_of_http_callers(data_plane):
 
 async def test_a_deadline_that_passes_before_the_request_is_read_is_504_too(data_plane):
     async with data_plane() as plane, plane.envoy.http() as client:
-        for header in ("0m", "1n"):
-            answer = await client.post("/v1/chat/completions", json=chat(), headers={"grpc-timeout": header})
-            assert error_of(answer, 504)["type"] == "timeout_error"
+        answer = await client.post("/v1/chat/completions", json=chat(), headers={"grpc-timeout": "0m"})
+        assert error_of(answer, 504)["type"] == "timeout_error"
         # What is no timeout is no deadline.
         answer = await client.post("/v1/chat/completions", json=chat(), headers={"grpc-timeout": "soon"})
         assert answer.status_code == 200
