@@ -23,29 +23,30 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from tiermesh.api.common.v1 import ledger_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_ledger__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/common/v1/answer.proto\x12\x16tiermesh.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\"A\n\nTopLogprob\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12\x13\n\x0btoken_bytes\x18\x03 \x01(\x0c\"t\n\x0cTokenLogprob\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12/\n\x03top\x18\x03 \x03(\x0b\x32\".tiermesh.api.common.v1.TopLogprob\x12\x13\n\x0btoken_bytes\x18\x04 \x01(\x0c\"v\n\x05\x44\x65lta\x12\x14\n\x0c\x63hoice_index\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\x05\x12\x36\n\x08logprobs\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.TokenLogprob\"f\n\x05Usage\x12\x1a\n\x12prompt_token_count\x18\x01 \x01(\x05\x12\x1e\n\x16\x63ompletion_token_count\x18\x02 \x01(\x05\x12!\n\x19\x63\x61\x63hed_prompt_token_count\x18\x03 \x01(\x05\"a\n\x0c\x43hoiceFinish\x12\x14\n\x0c\x63hoice_index\x18\x01 \x01(\x05\x12;\n\rfinish_reason\x18\x02 \x01(\x0e\x32$.tiermesh.api.common.v1.FinishReason\"\xeb\x01\n\x0c\x45ngineTiming\x12(\n\x05queue\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07prefill\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x64\x65\x63ode\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08tokenize\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\ndetokenize\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"i\n\x07\x46\x61ilure\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/common/v1/answer.proto\x12\x16tiermesh.api.common.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#tiermesh/api/common/v1/ledger.proto\"A\n\nTopLogprob\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12\x13\n\x0btoken_bytes\x18\x03 \x01(\x0c\"t\n\x0cTokenLogprob\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12/\n\x03top\x18\x03 \x03(\x0b\x32\".tiermesh.api.common.v1.TopLogprob\x12\x13\n\x0btoken_bytes\x18\x04 \x01(\x0c\"v\n\x05\x44\x65lta\x12\x14\n\x0c\x63hoice_index\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\x05\x12\x36\n\x08logprobs\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.TokenLogprob\"f\n\x05Usage\x12\x1a\n\x12prompt_token_count\x18\x01 \x01(\x05\x12\x1e\n\x16\x63ompletion_token_count\x18\x02 \x01(\x05\x12!\n\x19\x63\x61\x63hed_prompt_token_count\x18\x03 \x01(\x05\"a\n\x0c\x43hoiceFinish\x12\x14\n\x0c\x63hoice_index\x18\x01 \x01(\x05\x12;\n\rfinish_reason\x18\x02 \x01(\x0e\x32$.tiermesh.api.common.v1.FinishReason\"\xeb\x01\n\x0c\x45ngineTiming\x12(\n\x05queue\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07prefill\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x64\x65\x63ode\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08tokenize\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\ndetokenize\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x99\x01\n\x07\x46\x61ilure\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x06ledger\x18\x05 \x01(\x0b\x32\x1e.tiermesh.api.common.v1.Ledger*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiermesh.api.common.v1.answer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINISHREASON']._serialized_start=948
-  _globals['_FINISHREASON']._serialized_end=1043
-  _globals['_TOPLOGPROB']._serialized_start=95
-  _globals['_TOPLOGPROB']._serialized_end=160
-  _globals['_TOKENLOGPROB']._serialized_start=162
-  _globals['_TOKENLOGPROB']._serialized_end=278
-  _globals['_DELTA']._serialized_start=280
-  _globals['_DELTA']._serialized_end=398
-  _globals['_USAGE']._serialized_start=400
-  _globals['_USAGE']._serialized_end=502
-  _globals['_CHOICEFINISH']._serialized_start=504
-  _globals['_CHOICEFINISH']._serialized_end=601
-  _globals['_ENGINETIMING']._serialized_start=604
-  _globals['_ENGINETIMING']._serialized_end=839
-  _globals['_FAILURE']._serialized_start=841
-  _globals['_FAILURE']._serialized_end=946
+  _globals['_FINISHREASON']._serialized_start=1034
+  _globals['_FINISHREASON']._serialized_end=1129
+  _globals['_TOPLOGPROB']._serialized_start=132
+  _globals['_TOPLOGPROB']._serialized_end=197
+  _globals['_TOKENLOGPROB']._serialized_start=199
+  _globals['_TOKENLOGPROB']._serialized_end=315
+  _globals['_DELTA']._serialized_start=317
+  _globals['_DELTA']._serialized_end=435
+  _globals['_USAGE']._serialized_start=437
+  _globals['_USAGE']._serialized_end=539
+  _globals['_CHOICEFINISH']._serialized_start=541
+  _globals['_CHOICEFINISH']._serialized_end=638
+  _globals['_ENGINETIMING']._serialized_start=641
+  _globals['_ENGINETIMING']._serialized_end=876
+  _globals['_FAILURE']._serialized_start=879
+  _globals['_FAILURE']._serialized_end=1032
 # @@protoc_insertion_point(module_scope)

@@ -11,6 +11,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from tiermesh.api.common.v1 import ledger_pb2 as _ledger_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -264,6 +265,7 @@ class Failure(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     FIELD_FIELD_NUMBER: _builtins.int
     RETRY_AFTER_FIELD_NUMBER: _builtins.int
+    LEDGER_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """A reason of the mesh's error table, such as `BUDGET_EXHAUSTED`."""
     message: _builtins.str
@@ -274,6 +276,10 @@ class Failure(_message.Message):
     def retry_after(self) -> _duration_pb2.Duration:
         """How long to wait before trying again, where trying again can help."""
 
+    @_builtins.property
+    def ledger(self) -> _ledger_pb2.Ledger:
+        """Where the time went, where the router tells it."""
+
     def __init__(
         self,
         *,
@@ -281,10 +287,11 @@ class Failure(_message.Message):
         message: _builtins.str = ...,
         field: _builtins.str = ...,
         retry_after: _duration_pb2.Duration | None = ...,
+        ledger: _ledger_pb2.Ledger | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_after", b"retry_after"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ledger", b"ledger", "retry_after", b"retry_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "message", b"message", "reason", b"reason", "retry_after", b"retry_after"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "ledger", b"ledger", "message", b"message", "reason", b"reason", "retry_after", b"retry_after"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -116,10 +116,13 @@ class Started(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Model identifier that answers."""
     simulated: _builtins.bool
     """Whether the text is made up by a queueing model instead of a language model."""
+    prompt_token_count: _builtins.int
+    """Tokens of the prompt, chat template included; what an attempt that is given up has cost by then."""
     @_builtins.property
     def queue(self) -> _duration_pb2.Duration:
         """Time spent waiting for a slot."""
@@ -130,10 +133,11 @@ class Started(_message.Message):
         model: _builtins.str = ...,
         simulated: _builtins.bool = ...,
         queue: _duration_pb2.Duration | None = ...,
+        prompt_token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "queue", b"queue", "simulated", b"simulated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt_token_count", b"prompt_token_count", "queue", b"queue", "simulated", b"simulated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tiermesh.api.classifier.v1 import classifier_pb2 as _classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2 as _answer_pb2
 from tiermesh.api.common.v1 import chat_pb2 as _chat_pb2
+from tiermesh.api.common.v1 import ledger_pb2 as _ledger_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -94,6 +95,7 @@ class GenerateRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     CACHE_MODE_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    PROGRESSIVE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """`auto` or empty to let the mesh decide, `tier:NAME` to pin a tier, or the
     identifier of a served model to pin that model.
@@ -102,6 +104,10 @@ class GenerateRequest(_message.Message):
     """Use of the answer cache."""
     priority: _chat_pb2.Priority.ValueType
     """Who is served first."""
+    progressive: _builtins.bool
+    """Whether the first tier's answer is streamed without being held back, and
+    followed by a `revision` where a stronger tier answers better within the budget.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Message]:
         """The conversation, oldest first. At least one, the last not from the model."""
@@ -118,10 +124,11 @@ class GenerateRequest(_message.Message):
         sampling: _chat_pb2.Sampling | None = ...,
         cache_mode: Global___CacheMode.ValueType = ...,
         priority: _chat_pb2.Priority.ValueType = ...,
+        progressive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_mode", b"cache_mode", "messages", b"messages", "model", b"model", "priority", b"priority", "sampling", b"sampling"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_mode", b"cache_mode", "messages", b"messages", "model", b"model", "priority", b"priority", "progressive", b"progressive", "sampling", b"sampling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -137,6 +144,7 @@ class GenerateResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def route(self) -> Global___RouteLabel:
         """Where the request goes and why. Always first."""
@@ -153,6 +161,12 @@ class GenerateResponse(_message.Message):
     def failure(self) -> _answer_pb2.Failure:
         """The end of a failed answer. Always last."""
 
+    @_builtins.property
+    def revision(self) -> Global___Revision:
+        """A stronger tier's whole answer, which replaces what came before. Only where
+        the request is `progressive`.
+        """
+
     def __init__(
         self,
         *,
@@ -160,16 +174,65 @@ class GenerateResponse(_message.Message):
         delta: _answer_pb2.Delta | None = ...,
         done: Global___Done | None = ...,
         failure: _answer_pb2.Failure | None = ...,
+        revision: Global___Revision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "route", b"route"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "revision", b"revision", "route", b"route"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "route", b"route"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "revision", b"revision", "route", b"route"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["route", "delta", "done", "failure"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["route", "delta", "done", "failure", "revision"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
 Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
+
+@_typing.final
+class Revision(_message.Message):
+    """A stronger tier's answer to a request that has been answered already."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    FINISHES_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    SIMULATED_FIELD_NUMBER: _builtins.int
+    tier: _builtins.str
+    """Tier that answers."""
+    model: _builtins.str
+    """Model that answers."""
+    simulated: _builtins.bool
+    """Whether the text is made up by a queueing model."""
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The whole text of each choice, in order."""
+
+    @_builtins.property
+    def finishes(self) -> _containers.RepeatedCompositeFieldContainer[_answer_pb2.ChoiceFinish]:
+        """One entry per choice, by index."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why the earlier answer was not enough, such as `low_confidence:l1`."""
+
+    def __init__(
+        self,
+        *,
+        tier: _builtins.str = ...,
+        model: _builtins.str = ...,
+        texts: _abc.Iterable[_builtins.str] | None = ...,
+        finishes: _abc.Iterable[_answer_pb2.ChoiceFinish] | None = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+        simulated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finishes", b"finishes", "model", b"model", "reasons", b"reasons", "simulated", b"simulated", "texts", b"texts", "tier", b"tier"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Revision: _TypeAlias = Revision  # noqa: Y015
 
 @_typing.final
 class TierVerdict(_message.Message):
@@ -223,6 +286,7 @@ class RouteLabel(_message.Message):
     VERDICTS_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
     CONFIG_VERSION_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identifier of the request, for feedback and logs."""
     trace_id: _builtins.str
@@ -243,6 +307,8 @@ class RouteLabel(_message.Message):
     """Whether the text is made up by a queueing model."""
     config_version: _builtins.str
     """Version of the configuration that decided."""
+    lane: _builtins.str
+    """The lane whose table gives the caps and reserves: `simple`, `complex` or `batch`."""
     @_builtins.property
     def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Short machine-readable reasons, strongest first, such as `rule:code`."""
@@ -266,10 +332,11 @@ class RouteLabel(_message.Message):
         verdicts: _abc.Iterable[Global___TierVerdict] | None = ...,
         simulated: _builtins.bool = ...,
         config_version: _builtins.str = ...,
+        lane: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_status", b"cache_status", "classifier_source", b"classifier_source", "complexity", b"complexity", "config_version", b"config_version", "model", b"model", "reasons", b"reasons", "request_id", b"request_id", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "trace_id", b"trace_id", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_status", b"cache_status", "classifier_source", b"classifier_source", "complexity", b"complexity", "config_version", b"config_version", "lane", b"lane", "model", b"model", "reasons", b"reasons", "request_id", b"request_id", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "trace_id", b"trace_id", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -285,13 +352,25 @@ class Attempt(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    OBJECTION_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier called."""
     outcome: _builtins.str
-    """`answered`, or the error reason it ended with."""
+    """`answered`; `rejected` where its answer was not good enough; `timeout` where
+    its first token came too late; or the error reason it ended with.
+    """
+    confidence: _builtins.float
+    """Probability that its answer would be judged right, where that was judged and
+    the tier has a calibration.
+    """
+    objection: _builtins.str
+    """What spoke against its answer: `low_confidence`, `repetition`, `refusal` or
+    `safety`; empty where nothing did.
+    """
     @_builtins.property
     def usage(self) -> _answer_pb2.Usage:
-        """Tokens it cost."""
+        """Tokens it cost. For an attempt that was given up, those that had come by then."""
 
     @_builtins.property
     def timing(self) -> _answer_pb2.EngineTiming:
@@ -304,12 +383,16 @@ class Attempt(_message.Message):
         outcome: _builtins.str = ...,
         usage: _answer_pb2.Usage | None = ...,
         timing: _answer_pb2.EngineTiming | None = ...,
+        confidence: _builtins.float | None = ...,
+        objection: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "timing", b"timing", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "tier", b"tier", "timing", b"timing", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "objection", b"objection", "outcome", b"outcome", "tier", b"tier", "timing", b"timing", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
+    _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
 
 Global___Attempt: _TypeAlias = Attempt  # noqa: Y015
 
@@ -324,6 +407,8 @@ class Done(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     TIME_TO_FIRST_TOKEN_FIELD_NUMBER: _builtins.int
     TOTAL_FIELD_NUMBER: _builtins.int
+    LEDGER_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def finishes(self) -> _containers.RepeatedCompositeFieldContainer[_answer_pb2.ChoiceFinish]:
         """One entry per choice, by index."""
@@ -344,6 +429,14 @@ class Done(_message.Message):
     def total(self) -> _duration_pb2.Duration:
         """From the request's arrival at the router to this event."""
 
+    @_builtins.property
+    def ledger(self) -> _ledger_pb2.Ledger:
+        """Where the time went."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What came up after the label, in its form, such as `escalation_skipped=budget`."""
+
     def __init__(
         self,
         *,
@@ -352,10 +445,12 @@ class Done(_message.Message):
         attempts: _abc.Iterable[Global___Attempt] | None = ...,
         time_to_first_token: _duration_pb2.Duration | None = ...,
         total: _duration_pb2.Duration | None = ...,
+        ledger: _ledger_pb2.Ledger | None = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time_to_first_token", b"time_to_first_token", "total", b"total", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ledger", b"ledger", "time_to_first_token", b"time_to_first_token", "total", b"total", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "finishes", b"finishes", "time_to_first_token", b"time_to_first_token", "total", b"total", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "finishes", b"finishes", "ledger", b"ledger", "reasons", b"reasons", "time_to_first_token", b"time_to_first_token", "total", b"total", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

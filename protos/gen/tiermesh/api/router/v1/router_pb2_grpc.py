@@ -54,7 +54,8 @@ class RouterServiceServicer:
     def Generate(self, request, context):
         """Streams an answer: `route` first, then `delta`s, then exactly one `done` or
         `failure`. A stream that ends with neither has failed. The call's deadline
-        is the request's whole budget.
+        is the request's whole budget. With `progressive`, `revision`s may come
+        between the last `delta` and the end.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,8 @@ class RouterServiceStub:
     Generate: _grpc.UnaryStreamMultiCallable[_router_pb2.GenerateRequest, _router_pb2.GenerateResponse]
     """Streams an answer: `route` first, then `delta`s, then exactly one `done` or
     `failure`. A stream that ends with neither has failed. The call's deadline
-    is the request's whole budget.
+    is the request's whole budget. With `progressive`, `revision`s may come
+    between the last `delta` and the end.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_router_pb2.ExplainRequest, _router_pb2.ExplainResponse]
     """Says where a request would go, and why, without running a model or
@@ -51,7 +52,8 @@ class RouterServiceAsyncStub(RouterServiceStub):
     Generate: _aio.UnaryStreamMultiCallable[_router_pb2.GenerateRequest, _router_pb2.GenerateResponse]  # type: ignore[assignment]
     """Streams an answer: `route` first, then `delta`s, then exactly one `done` or
     `failure`. A stream that ends with neither has failed. The call's deadline
-    is the request's whole budget.
+    is the request's whole budget. With `progressive`, `revision`s may come
+    between the last `delta` and the end.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_router_pb2.ExplainRequest, _router_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says where a request would go, and why, without running a model or
@@ -69,7 +71,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_router_pb2.GenerateResponse], _abc.AsyncIterator[_router_pb2.GenerateResponse]]:
         """Streams an answer: `route` first, then `delta`s, then exactly one `done` or
         `failure`. A stream that ends with neither has failed. The call's deadline
-        is the request's whole budget.
+        is the request's whole budget. With `progressive`, `revision`s may come
+        between the last `delta` and the end.
         """
 
     @_abc_1.abstractmethod
