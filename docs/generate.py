@@ -32,11 +32,7 @@ def configuration_page() -> str:
         "`tiermesh config check FILE`.",
     ]
     lines += _section("Top level", schema, schema["$defs"])
-    for key, value in schema["properties"].items():
-        name = _reference(value) or _reference(value.get("items", {}))
-        if name:
-            title = f"`{key}`" if _reference(value) else f"`{key}[]`"
-            lines += _section(title, schema["$defs"][name], schema["$defs"])
+    lines += _sections_of(schema, "", schema["$defs"])
     return "\n".join(lines) + "\n"
 
 
@@ -62,6 +58,23 @@ def errors_page() -> str:
 def _reference(value: dict[str, Any]) -> str | None:
     reference = value.get("$ref")
     return reference.rsplit("/", 1)[-1] if isinstance(reference, str) else None
+
+
+def _sections_of(schema: dict[str, Any], at: str, definitions: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for key, value in schema["properties"].items():
+        name, mark = _reference(value), ""
+        if name is None:
+            inner = value.get("additionalProperties")
+            mark = "[]" if _reference(value.get("items", {})) else ".NAME"
+            while isinstance(inner, dict) and isinstance(inner.get("additionalProperties"), dict):
+                inner, mark = inner["additionalProperties"], f"{mark}.NAME"
+            name = _reference(value.get("items", {})) or (_reference(inner) if isinstance(inner, dict) else None)
+        if name:
+            where = f"{at}{key}{mark}"
+            lines += _section(f"`{where}`", definitions[name], definitions)
+            lines += _sections_of(definitions[name], f"{where}.", definitions)
+    return lines
 
 
 def _section(title: str, schema: dict[str, Any], definitions: dict[str, Any]) -> list[str]:
@@ -91,8 +104,9 @@ def _section(title: str, schema: dict[str, Any], definitions: dict[str, Any]) ->
 
 
 def _plain(default: Any) -> str:
-    text = {None: "null", True: "true", False: "false"}.get(default) if not isinstance(default, list | dict) else None
-    return text or str(default)
+    if default is None or isinstance(default, bool):
+        return {None: "null", True: "true", False: "false"}[default]
+    return str(default)
 
 
 def _values(value: dict[str, Any]) -> str:

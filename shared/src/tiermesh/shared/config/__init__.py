@@ -1,6 +1,8 @@
 """The one configuration file: its schema, how it is read, and how changes are followed."""
 
+from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._load import ConfigError, load_config, parse_config
+from tiermesh.shared.config._routing import BalanceConfig, BandConfig, CalibrationConfig, EscalationConfig
 from tiermesh.shared.config._schema import (
     CacheConfig,
     DeadlineConfig,
@@ -18,6 +20,12 @@ from tiermesh.shared.config._schema import (
 from tiermesh.shared.config._watch import watch_config
 
 __all__ = [
+    "BalanceConfig",
+    "BandConfig",
+    "CalibrationConfig",
+    "EscalationConfig",
+    "LaneConfig",
+    "LanesConfig",
     "CacheConfig",
     "ConfigError",
     "DeadlineConfig",

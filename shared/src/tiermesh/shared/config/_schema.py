@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+from tiermesh.shared.config._lanes import LanesConfig
+from tiermesh.shared.config._routing import BalanceConfig, EscalationConfig
+from tiermesh.shared.config._section import Section as _Section
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class NetworkConfig(_Section):
@@ -246,6 +245,9 @@ class TiermeshConfig(_Section):
     """Who may send requests."""
     limits: LimitsConfig = LimitsConfig()
     deadlines: DeadlineConfig = DeadlineConfig()
+    lanes: LanesConfig = LanesConfig()
+    escalation: EscalationConfig = EscalationConfig()
+    balance: BalanceConfig = BalanceConfig()
     router: RouterConfig = RouterConfig()
     classifier: ServiceConfig = ServiceConfig()
     cache: CacheConfig = CacheConfig()
