@@ -37,7 +37,7 @@ def to_request(message: engine_pb2.GenerateRequest, *, answer_tokens: int) -> Re
         InvalidRequest: a field is out of its range; `field` names it.
     """
     return Request(
-        request_id=message.request_id,
+        request_id=message.request_id or "unnamed",
         turns=_turns(message.messages),
         sampling=_sampling(message.sampling, answer_tokens),
         lane=Lane.BATCH if message.priority == chat_pb2.PRIORITY_BATCH else Lane.INTERACTIVE,

@@ -25,6 +25,7 @@ from tiermesh.shared.errors import (
 )
 from tiermesh.shared.telemetry import get_logger
 from vllm import AsyncEngineArgs, SamplingParams
+from vllm.exceptions import VLLMClientError
 from vllm.inputs import tokens_input
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
@@ -127,6 +128,7 @@ class VllmBackend:
 
         Raises:
             DeviceFailed: vLLM's worker has died.
+            InvalidRequest: vLLM does not take the request.
             InternalError: vLLM failed at this request.
         """
         outputs = self._llm.generate(
@@ -142,6 +144,8 @@ class VllmBackend:
                         yield self._piece(choice, output.num_cached_tokens or 0, sampling)
         except EngineDeadError as error:
             raise DeviceFailed(f"the worker of tier {self._tier.name} died; the engine restarts by itself") from error
+        except VLLMClientError as error:
+            raise InvalidRequest(f"the model of tier {self._tier.name} does not take this request: {error}") from error
         except EngineGenerateError as error:
             _log.error("vLLM failed at a request", exc_info=error)
             raise InternalError(f"the model of tier {self._tier.name} failed at this request") from error

@@ -43,9 +43,13 @@ async def guarded_workers() -> AsyncIterator[Callable[[], None]]:
 
     try:
         yield all_started
-    finally:
-        following.cancel()
         _tell(guard, "goodbye")
+    finally:
+        # Left by an error or a cancelled start, there may be workers that nobody else will end.
+        following.cancel()
+        _look(guard, known)
+        assert guard.stdin is not None
+        guard.stdin.close()
         guard.wait()
 
 
