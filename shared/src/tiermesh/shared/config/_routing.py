@@ -58,9 +58,9 @@ class EscalationConfig(Section):
     """Escalations that may come at once above that share, per router."""
     margin_ms: Annotated[int, Field(ge=0)] = 50
     """What must be left of the budget after the next tier's predicted time."""
-    bands: dict[str, BandConfig] = {}
+    bands: dict[str, BandConfig] = Field(default={})
     """Bands by task type; `default` counts for all others."""
-    calibrations: dict[str, dict[str, CalibrationConfig]] = {}
+    calibrations: dict[str, dict[str, CalibrationConfig]] = Field(default={})
     """By tier, then by task type; `default` counts for all other task types. Without one, how sure a tier's tokens are
     never escalates; repetition, refusals, safety phrases and timeouts do."""
     safety_phrases: tuple[str, ...] = ()

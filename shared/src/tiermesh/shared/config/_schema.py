@@ -115,9 +115,9 @@ class CacheConfig(ServiceConfig):
     """Larger answers are not kept."""
     max_memory_mb: Annotated[int, Field(ge=16)] = 256
     """Memory cap of the embedded Redis."""
-    ttl_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = {}
+    ttl_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = Field(default={})
     """How long an answer of a task type is kept, where that differs from `ttl_s`; such as `{faq: 86400}`."""
-    stale_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = {}
+    stale_s_by_task_type: dict[str, Annotated[int, Field(ge=1)]] = Field(default={})
     """How much longer an answer of a task type may be given while it is made anew; none by default."""
     uncached_task_types: tuple[str, ...] = ()
     """Task types whose answers are never kept."""
