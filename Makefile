@@ -4,7 +4,7 @@ PROFILE ?= local
 PYTHON ?= python3
 BIN := .venv/bin
 BOOTSTRAP = $(PYTHON) mesh/bootstrap
-# Arguments for pytest, such as ARGS="tests/unit -k budget".
+# Further arguments of the program behind a target, such as ARGS="tests/unit -k budget" for `make test`.
 ARGS ?=
 
 PACKAGES := api shared router classifier cache engine traces mesh client
@@ -18,7 +18,7 @@ help: ## List what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name what; do printf '  %-16s %s\n' "$$name" "$$what"; done
 
 up: ## Install what the profile needs, start the mesh, return when it has answered
-	@$(BOOTSTRAP) up --profile $(PROFILE)
+	@$(BOOTSTRAP) up --profile $(PROFILE) $(ARGS)
 
 down: ## Let requests in flight finish, then stop the mesh
 	@$(BOOTSTRAP) run -- down $(if $(filter command line environment,$(origin PROFILE)),--profile $(PROFILE))

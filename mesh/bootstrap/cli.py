@@ -72,6 +72,9 @@ def prepare(arguments: argparse.Namespace, paths: Paths, runner: Runner) -> None
     Raises:
         StepFailed: one could not be done.
     """
+    if arguments.verb == "run" and (paths.base_env / "bin" / "tiermesh").exists():
+        # Stopping or looking at a mesh must not wait for an installation.
+        return
     config = None if arguments.verb == "run" else config_of(arguments, paths)
     lock = paths.checkout / ".tiermesh" / "bootstrap.lock"
     with locked(lock, lambda: print("Another run is installing into this checkout; waiting for it ...", flush=True)):

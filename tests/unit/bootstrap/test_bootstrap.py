@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bootstrap.base_env import create_venv
 from bootstrap.cli import config_of, main, parse
-from bootstrap.engine_env import gpu_requirements, has_nvidia_gpu, install_engine, pinned, torch_index
+from bootstrap.engine_env import gpu_requirements, has_nvidia_gpu, install_engine, own_requirements, pinned, torch_index
 from bootstrap.locking import locked
 from bootstrap.marker import digest_of, is_done, mark_done
 from bootstrap.paths import Paths
@@ -214,9 +214,17 @@ def test_the_index_of_torch_can_be_replaced():
 
 
 def test_with_a_gpu_the_same_version_of_the_gpu_build_is_taken_with_a_torch_of_its_choice():
-    wanted = gpu_requirements(PINS)
+    wanted = gpu_requirements(PINS + "structlog==26.1.0\n", ["structlog"])
     assert wanted[0] == "vllm==0.32.0"
+    assert "structlog==26.1.0" in wanted
     assert not any("torch" in each or "cpu" in each for each in wanted)
+
+
+def test_everything_that_our_engine_imports_is_among_the_pins_of_its_environment():
+    paths = Paths(ROOT, ROOT)
+    own = own_requirements(paths)
+    assert {"grpcio", "structlog", "pydantic", "psutil"} <= set(own)
+    assert len(gpu_requirements(paths.engine_requirements.read_text(), own)) == len(own) + 3
 
 
 def test_a_missing_pin_is_named():
