@@ -54,6 +54,8 @@ class Prompt:
     answer_tokens: int
     small_right: float
     large_right: float
+    template: str
+    """Which template it was made from; folds keep a template together, or calibration would flatter itself."""
 
 
 def pieces(text: str) -> frozenset[str]:
@@ -83,12 +85,12 @@ def generate(seed: int = SEED) -> list[Prompt]:
         for number, group in enumerate(yaml.safe_load(path.read_text("utf-8"))):
             # A generator of its own for each group: changing one leaves the others as they were.
             rng = np.random.default_rng([seed, number, *path.stem.encode()])
-            prompts += _group(path.stem, group, slots[group["language"]], rng)
+            prompts += _group(path.stem, number, group, slots[group["language"]], rng)
     return prompts
 
 
 def _group(
-    task: str, group: Mapping[str, Any], slots: Mapping[str, list[Any]], rng: np.random.Generator
+    task: str, number: int, group: Mapping[str, Any], slots: Mapping[str, list[Any]], rng: np.random.Generator
 ) -> list[Prompt]:
     kept: list[Prompt] = []
     keys: set[str] = set()
@@ -117,6 +119,7 @@ def _group(
                 answer_tokens=max(1, round(group["answer_tokens"] * float(rng.lognormal(0, 0.15)))),
                 small_right=group["small_right"],
                 large_right=group["large_right"],
+                template=f"{task}/{number}/{turn % len(templates)}",
             )
         )
     if len(kept) < group["count"]:
