@@ -78,6 +78,10 @@ def up(
 
 
 async def _up(request: Request, foreground: bool) -> None:
+    if not Supervisor(request.layout).is_alive():
+        for finding in check_resources(request.config, running=False, folder=home_folder(os.environ)):
+            if finding.level != "ok":
+                _say(f"{finding.level}: {finding.what}\n  what to do: {finding.advice}")
     with open_display(_out) as display:
         async with bring_up(request, display) as already:
             pass

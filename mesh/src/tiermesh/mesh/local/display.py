@@ -10,6 +10,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class TableDisplay:
             table.add_column(title, justify="right" if title == "time" else "left", min_width=8)
         for row in rows:
             style = "green" if row.done else "yellow" if row.stage in {"starting", "warming up"} else "red"
-            table.add_row(row.name, f"[{style}]{row.stage}[/]", f"{row.seconds:.1f} s")
+            table.add_row(row.name, Text(row.stage, style=style), f"{row.seconds:.1f} s")
         self._live.update(table)
 
     def say(self, text: str) -> None:
