@@ -97,6 +97,8 @@ class CachedAnswer(_message.Message):
     SIMULATED_FIELD_NUMBER: _builtins.int
     TASK_TYPE_FIELD_NUMBER: _builtins.int
     COMPLEXITY_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    FRESH_UNTIL_TIME_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier that produced it."""
     model: _builtins.str
@@ -123,6 +125,16 @@ class CachedAnswer(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was produced."""
 
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Labels to invalidate it by. Set by the cache from StoreRequest."""
+
+    @_builtins.property
+    def fresh_until_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when it may be given without being made anew; unset means as long as it is kept.
+        Set by the cache.
+        """
+
     def __init__(
         self,
         *,
@@ -135,10 +147,12 @@ class CachedAnswer(_message.Message):
         simulated: _builtins.bool = ...,
         task_type: _builtins.str = ...,
         complexity: _builtins.float = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        fresh_until_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "fresh_until_time", b"fresh_until_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "model", b"model", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "fresh_until_time", b"fresh_until_time", "model", b"model", "simulated", b"simulated", "tags", b"tags", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
