@@ -147,7 +147,7 @@ def test_a_deadline_over_http_ends_in_504_on_time(client):
     body = {**GOOD, "model": "tier:l2", "max_tokens": 900, "messages": [{"role": "user", "content": "Write a story."}]}
     begun = time.monotonic()
     error = shaped(post(client, body, **{"grpc-timeout": "400m", "cache-control": "no-store"}), 504, "timeout_error")
-    assert 0.3 < time.monotonic() - begun < 0.4 + 0.5
+    assert 0.2 < time.monotonic() - begun < 0.4 + 0.5
     assert error["code"] in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
     still_works(client)
 
