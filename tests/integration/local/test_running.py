@@ -60,7 +60,8 @@ def test_another_mesh_on_the_same_ports_is_refused_and_told_who_holds_them(mesh,
     assert done.returncode == 1
     for part in (str(mesh.config.network.ingress_port), "envoy", "network.ingress_port", str(mesh.state)):
         assert part in done.stderr
-    assert not other.processes()
+    assert "stopping" not in done.stdout
+    assert not any(str(other.state) in " ".join(process.cmdline()) for process in psutil.process_iter())
 
 
 def test_an_answer_and_where_it_came_from(mesh):

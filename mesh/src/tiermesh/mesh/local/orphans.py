@@ -13,9 +13,14 @@ OWNER = "TIERMESH_SUPERVISED"
 def owner_of(process: psutil.Process) -> str | None:
     """Returns the state folder of the mesh that a process belongs to, or None."""
     try:
-        return process.environ().get(OWNER)
+        environ = process.environ()
+        if environ:
+            return environ.get(OWNER)
+        # Redis writes its title over its environment; supervisord starts everything in the state folder.
+        folder = process.cwd()
     except (psutil.Error, OSError):
         return None
+    return folder if (Path(folder) / "supervisord.conf").is_file() else None
 
 
 def processes_of(state: Path) -> list[psutil.Process]:

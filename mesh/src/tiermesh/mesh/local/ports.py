@@ -6,7 +6,6 @@ import errno
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 from tiermesh.mesh.local.errors import LocalError
@@ -106,7 +105,7 @@ def holder_of(port: int) -> str:
         return "a process that cannot be named"
     if state is None:
         return name
-    return f"{name} of another mesh, {Path(state).name}: stop that with `TIERMESH_STATE={state} tiermesh down`"
+    return f"{name} of the mesh in {state}"
 
 
 def check_ports(config: TiermeshConfig, specs: Iterable[ProcessSpec]) -> None:
@@ -121,5 +120,6 @@ def check_ports(config: TiermeshConfig, specs: Iterable[ProcessSpec]) -> None:
     lines = "\n".join(f"  {conflict}" for conflict in conflicts)
     raise LocalError(
         f"{len(conflicts)} port(s) cannot be used, so nothing was started:\n{lines}",
-        "stop what holds them, or choose other ports in the configuration or by the override.",
+        "stop what holds them (another mesh: `TIERMESH_STATE=FOLDER tiermesh down`), or choose other ports in the "
+        "configuration or by the override.",
     )

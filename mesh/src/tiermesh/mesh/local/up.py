@@ -77,6 +77,8 @@ async def bring_up(request: Request, display: Display) -> AsyncIterator[bool]:
     with _locked(layout):
         supervisor = Supervisor(layout)
         already = await asyncio.to_thread(supervisor.is_alive)
+        if not already:
+            await asyncio.to_thread(_clear_the_way, request, specs)
         try:
             if not already:
                 await asyncio.to_thread(_start, request, specs)
@@ -135,11 +137,15 @@ def _locked(layout: StateLayout) -> Iterator[None]:
         yield
 
 
+def _clear_the_way(request: Request, specs: Sequence[ProcessSpec]) -> None:
+    """Makes sure that the mesh can be started, before anything is."""
+    # Left by a supervisor that was killed: they would hold ports and memory.
+    end_all(processes_of(request.layout.root))
+    check_ports(request.config, specs)
+
+
 def _start(request: Request, specs: Sequence[ProcessSpec]) -> None:
     layout, config = request.layout, request.config
-    # Left by a supervisor that was killed: they would hold ports and memory.
-    end_all(processes_of(layout.root))
-    check_ports(config, specs)
     ensure_keys(config, layout.root)
     layout.envoy_bootstrap.write_text(json.dumps(make_bootstrap(config), indent=1), encoding="utf-8")
     layout.supervisor_conf.write_text(render_supervisor_conf(specs, layout, drain_s=config.drain_s), encoding="utf-8")
