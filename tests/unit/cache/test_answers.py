@@ -9,6 +9,7 @@ from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.answers import AnswerCache, Result
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
+from tiermesh.cache.freshness import Freshness
 from tiermesh.cache.keys import generation_key, place_of
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
@@ -30,7 +31,8 @@ class Kit:
             self.store,
             self.access,
             Codec(2048),
-            ttl_s=100,
+            freshness=Freshness(100),
+            clock=self.clock,
             timeout_s=timeout_s,
             random_fraction=lambda: self.fraction,
             random_generation=lambda: next(generations).to_bytes(8, "big"),

@@ -6,6 +6,8 @@ ended by itself and has text. What the token limit cut off is not kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from google.protobuf.duration_pb2 import Duration
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
@@ -86,3 +88,33 @@ def check_ttl(ttl: Duration) -> float:
     if not 0.001 <= seconds <= 366 * 86_400:
         raise InvalidRequest(f"ttl is {seconds:g} s; it must be from 1 ms to a year", field="ttl")
     return seconds
+
+
+MAX_TAGS = 16
+_MAX_TAG_CHARS = 128
+
+
+def check_semantic(query: cache_pb2.SemanticQuery) -> None:
+    """Checks what the semantic tier is asked.
+
+    Raises:
+        InvalidRequest: its partition is no SHA-256.
+    """
+    check_fingerprint(query.partition, field="semantic.partition")
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    """Checks labels to invalidate by.
+
+    Raises:
+        InvalidRequest: there are too many, or one is empty, too long, or of a kind that the cache sets itself.
+    """
+    if len(tags) > MAX_TAGS:
+        raise InvalidRequest(f"tags has {len(tags)} entries; at most {MAX_TAGS} are kept", field="tags")
+    for tag in tags:
+        if not 0 < len(tag) <= _MAX_TAG_CHARS:
+            raise InvalidRequest(f"a tag has {len(tag)} characters; 1 to {_MAX_TAG_CHARS} are allowed", field="tags")
+        if tag.startswith(("model:", "prompt:")):
+            raise InvalidRequest(
+                "tags may not begin with `model:` or `prompt:`; use the fields of that name", field="tags"
+            )

@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
-from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue
-from tiermesh.cache.freshness import jittered_ttl_ms
-from tiermesh.cache.keys import GENERATION_BYTES, Place, generation_key, place_of, tenant_prefix
-from tiermesh.cache.ports import AnswerStore
+from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue, tags_of
+from tiermesh.cache.freshness import Freshness, jittered_ttl_ms
+from tiermesh.cache.keys import Place, generation_key, place_of, tenant_prefix
+from tiermesh.cache.local import LocalAnswers
+from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.tags import effective, invalidated, is_generation
 from tiermesh.shared.budget import Budget
+from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.telemetry import get_logger
 
@@ -23,6 +26,8 @@ _log = get_logger(__name__)
 _WRITE_WAITS = 10
 """A write may take this many times as long as a lookup: nobody's answer waits for it."""
 _INSIST_S = 1.0
+_SWAPS = 5
+"""Tries to change a generation that others change at the same time."""
 _SWEEP_S = 2.0
 
 
@@ -32,6 +37,7 @@ class Result(Enum):
     MISS = "miss"
     HIT = "hit_exact"
     UNAVAILABLE = "store_unavailable"
+    HIT_SEMANTIC = "hit_semantic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,17 @@ class Found:
     """The first digits of the entry's key."""
     answer: cache_pb2.CachedAnswer | None = None
     stored_bytes: int = 0
+    is_local: bool = False
+    """Whether it came from this replica's own memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer that was written to the store."""
+
+    place: Place
+    ends_ms: int
+    """When it expires, in ms since the Unix epoch."""
 
 
 class AnswerCache:
@@ -52,10 +69,13 @@ class AnswerCache:
         store: Where the bytes are.
         access: Bounds what the store may cost.
         codec: Answers as bytes.
-        ttl_s: How long an answer is kept where its request does not say.
+        freshness: How long answers are kept.
+        clock: Time.
         timeout_s: Longest wait of a lookup for the store.
         random_fraction: A random number from 0 up to 1, for the jitter.
         random_generation: 8 random bytes.
+        local: This replica's own memory; None where there is none.
+        log: Where the other replicas hear of changes; None where nobody listens.
     """
 
     def __init__(
@@ -64,22 +84,34 @@ class AnswerCache:
         access: StoreAccess,
         codec: Codec,
         *,
-        ttl_s: float,
+        freshness: Freshness,
+        clock: Clock,
         timeout_s: float,
         random_fraction: Callable[[], float],
         random_generation: Callable[[], bytes],
+        local: LocalAnswers | None = None,
+        log: ChangeLog | None = None,
     ) -> None:
         self._store = store
         self._access = access
         self._codec = codec
-        self._ttl_s = ttl_s
+        self._freshness = freshness
+        self._clock = clock
+        self._local = local
+        self._log = log
         self._timeout_s = timeout_s
         self._random_fraction = random_fraction
         self._random_generation = random_generation
 
     async def lookup(self, tenant: str, fingerprint: bytes, budget: Budget) -> Found:
         """Finds an answer; whatever is wrong with the store or the value is a kind of miss."""
-        place = place_of(tenant, fingerprint)
+        return await self.lookup_at(place_of(tenant, fingerprint), budget)
+
+    async def lookup_at(self, place: Place, budget: Budget) -> Found:
+        """Does the same for an answer whose place is known."""
+        if self._local is not None and (kept := self._local.get(place.entry)) is not None:
+            return Found(Result.HIT, place.label, kept[0], kept[1], is_local=True)
+        epoch = self._local.epoch if self._local is not None else 0
         bound = budget.child(cap=self._timeout_s)
         try:
             generation, value = await self._access.run(
@@ -97,23 +129,40 @@ class AnswerCache:
             _log.warning("a stored answer is damaged and is deleted", entry=place.label, why=str(error))
             await self._discard(place, bound)
             return Found(Result.MISS, place.label)
+        if self._local is not None:
+            self._local.put(place.entry, answer, len(value), epoch=epoch)
         return Found(Result.HIT, place.label, answer, len(value))
+
+    def is_stale(self, answer: cache_pb2.CachedAnswer) -> bool:
+        """Tells whether an answer is past its time and should be made anew."""
+        fresh_until_ms = answer.fresh_until_time.ToMilliseconds()
+        return 0 < fresh_until_ms <= self._clock.wall() * 1000
 
     async def keep(
         self, tenant: str, fingerprint: bytes, answer: cache_pb2.CachedAnswer, *, ttl_s: float | None, budget: Budget
-    ) -> bool:
-        """Keeps an answer; returns False where it is too large or the store did not take it in time."""
+    ) -> Kept | None:
+        """Keeps an answer; returns None where it may not be, is too large, or the store did not take it in time."""
+        if not self._freshness.is_kept(answer.task_type):
+            return None
+        place = place_of(tenant, fingerprint)
+        fresh_ms = jittered_ttl_ms(self._freshness.fresh_s(answer.task_type, ttl_s), self._random_fraction())
+        stale_ms = round(self._freshness.stale_s(answer.task_type) * 1000)
+        now_ms = round(self._clock.wall() * 1000)
+        if stale_ms:
+            answer.fresh_until_time.FromMilliseconds(now_ms + fresh_ms)
         serialized = answer.SerializeToString(deterministic=True)
         if len(serialized) > self._codec.max_bytes:
-            return False
-        place = place_of(tenant, fingerprint)
-        ttl_ms = jittered_ttl_ms(self._ttl_s if ttl_s is None else ttl_s, self._random_fraction())
+            return None
+        tags = tags_of(answer)
         try:
-            return await self._access.run(
-                partial(self._write, place, serialized, ttl_ms), budget=budget, cap_s=self._timeout_s * _WRITE_WAITS
+            stored = await self._access.run(
+                partial(self._write, place, serialized, tags, fresh_ms + stale_ms),
+                budget=budget,
+                cap_s=self._timeout_s * _WRITE_WAITS,
             )
         except Unavailable:
-            return False
+            stored = False
+        return Kept(place, now_ms + fresh_ms + stale_ms) if stored else None
 
     async def forget(self, tenant: str, fingerprint: bytes, budget: Budget) -> int:
         """Forgets one answer; returns how many there were.
@@ -122,7 +171,9 @@ class AnswerCache:
             Unavailable: the store does not answer, so the answer may still be there.
         """
         entry = place_of(tenant, fingerprint).entry
-        return await self._insist(partial(self._store.remove, entry), budget)
+        removed = await self._insist(partial(self._store.remove, entry), budget)
+        await self._tell(entry, budget)
+        return removed
 
     async def forget_tenant(self, tenant: str, budget: Budget) -> int:
         """Forgets all answers of a tenant at once, then frees their memory as far as time allows.
@@ -137,7 +188,26 @@ class AnswerCache:
         if not await self._insist(partial(self._store.replace, key, self._random_generation()), budget):
             # A full store still deletes, and without a generation nothing is found either.
             await self._insist(partial(self._store.remove, key), budget)
+        await self._tell(tenant_prefix(tenant), budget)
         return await self._sweep(tenant, budget.child(cap=_SWEEP_S))
+
+    async def forget_tags(self, tenant: str, tags: list[str], budget: Budget) -> None:
+        """Forgets the answers with one of these tags at once; their memory is freed as they expire.
+
+        Raises:
+            Unavailable: the store does not answer or refuses, so nothing was forgotten.
+        """
+        key = generation_key(tenant)
+        for _ in range(_SWAPS):
+            present = await self._insist(partial(self._store.settle, key, self._random_generation()), budget)
+            following = invalidated(present, tags, self._random_generation()) if is_generation(present) else None
+            if following is None:
+                break
+            if await self._insist(partial(self._store.swap, key, present, following), budget):
+                await self._tell(tenant_prefix(tenant), budget)
+                return
+        # Too many tags, or too many others at it: forgetting everything forgets these too.
+        await self.forget_tenant(tenant, budget)
 
     async def _sweep(self, tenant: str, budget: Budget) -> int:
         kept = generation_key(tenant)
@@ -155,15 +225,24 @@ class AnswerCache:
             _log.warning("forgotten answers are left to expire", removed=removed, error=error.message)
         return removed
 
-    async def _write(self, place: Place, serialized: bytes, ttl_ms: int) -> bool:
+    async def _write(self, place: Place, serialized: bytes, tags: list[str], ttl_ms: int) -> bool:
         # The generation is read before the value is written: an invalidation in between makes the value stale.
         fresh = self._random_generation()
         generation = await self._store.settle(place.generation, fresh)
-        if len(generation) != GENERATION_BYTES:
+        if not is_generation(generation):
             generation = fresh
             await self._store.replace(place.generation, fresh)
-        value = self._codec.encode(serialized, key=place.entry, generation=generation)
-        return await self._store.write(place.entry, value, ttl_ms)
+        value = self._codec.encode(serialized, key=place.entry, generation=effective(generation, tags))
+        stored = await self._store.write(place.entry, value, ttl_ms)
+        if stored and self._log is not None:
+            await self._log.append_change(place.entry)
+        return stored
+
+    async def _tell(self, key: bytes, budget: Budget) -> None:
+        if self._local is not None:
+            self._local.drop_prefix(key) if key.endswith(b":") else self._local.drop(key)
+        if self._log is not None:
+            await self._insist(partial(self._log.append_change, key), budget)
 
     async def _discard(self, place: Place, bound: Budget) -> None:
         try:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.access import StoreAccess
-from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.redis import RedisStore, open_redis_store
+from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
+from tiermesh.cache.embedder_files import embedder_folder, is_fetched
+from tiermesh.cache.follower import Follower
+from tiermesh.cache.freshness import Freshness
 from tiermesh.cache.keys import GENERATION_BYTES
-from tiermesh.cache.ports import AnswerStore
+from tiermesh.cache.layered import LayeredCache
+from tiermesh.cache.local import LocalAnswers
+from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours
+from tiermesh.cache.semantic.index import QuestionIndex
+from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
@@ -25,6 +35,8 @@ from tiermesh.shared.rpc import Service, open_server, serve_until_signal
 from tiermesh.shared.telemetry import get_logger, open_tracing
 
 _log = get_logger(__name__)
+_LOCAL_S = 60.0
+"""Longest time that an answer is given from a replica's own memory without asking the store."""
 
 
 @asynccontextmanager
@@ -34,6 +46,8 @@ async def wire(
     *,
     clock: Clock = SYSTEM_CLOCK,
     rng: random.Random | None = None,
+    log: ChangeLog | None = None,
+    semantic: SemanticParts | None = None,
 ) -> AsyncIterator[Service]:
     """Builds the service over a store; on exit, operations nobody waits for any more are ended.
 
@@ -42,23 +56,108 @@ async def wire(
         store: Where the answers are.
         clock: Paces the circuit and dates answers.
         rng: Varies times to live; the default is seeded by the system.
+        log: How replicas hear of each other's changes; without it nothing is kept in this process.
+        semantic: What the semantic tier is made of; None where it is off.
     """
     access = StoreAccess(Circuit(clock))
-    cache = AnswerCache(
+    local = _local_layer(config, clock) if log is not None else None
+    index = None
+    if semantic is not None:
+        index = QuestionIndex(semantic.make_neighbours, max_entries=config.cache.semantic_entries, clock=clock)
+    exact = AnswerCache(
         store,
         access,
         Codec(config.cache.max_answer_bytes),
-        ttl_s=config.cache.ttl_s,
+        freshness=Freshness(
+            config.cache.ttl_s,
+            config.cache.ttl_s_by_task_type,
+            config.cache.stale_s_by_task_type,
+            frozenset(config.cache.uncached_task_types),
+        ),
+        clock=clock,
         timeout_s=config.cache.store_timeout_ms / 1000,
         random_fraction=(rng or random.Random()).random,  # noqa: S311 -- jitter, not a secret
         random_generation=lambda: secrets.token_bytes(GENERATION_BYTES),
+        local=local,
+        log=log,
     )
-    servicer = CacheServicer(cache, clock)
+    tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
+    servicer = CacheServicer(LayeredCache(exact, tier, log, access), clock)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
+    following: asyncio.Task[None] | None = None
+    if log is not None and local is not None:
+        following = asyncio.create_task(Follower(log, local, index, clock).run())
     try:
         yield Service(name, lambda server: cache_pb2_grpc.add_CacheServiceServicer_to_server(servicer, server))
     finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
         await access.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticParts:
+    """What the semantic tier is made of."""
+
+    make_neighbours: Callable[[], Neighbours]
+    embedder: Embedder | None
+
+
+def _local_layer(config: TiermeshConfig, clock: Clock) -> LocalAnswers:
+    cache = config.cache
+    shortest_s = min((cache.ttl_s, *cache.ttl_s_by_task_type.values()))
+    return LocalAnswers(
+        max_entries=cache.local_entries,
+        max_bytes=cache.local_memory_mb * 1024 * 1024,
+        hold_s=min(_LOCAL_S, shortest_s),
+        clock=clock,
+    )
+
+
+def _semantic_tier(config: TiermeshConfig, index: QuestionIndex, parts: SemanticParts) -> SemanticTier:
+    cache = config.cache
+    return SemanticTier(
+        index,
+        parts.embedder,
+        threshold=cache.semantic_threshold,
+        task_types=frozenset(cache.semantic_task_types),
+        shadow=cache.semantic_shadow,
+    )
+
+
+@asynccontextmanager
+async def open_semantic_parts(
+    config: TiermeshConfig, environ: Mapping[str, str]
+) -> AsyncIterator[SemanticParts | None]:
+    """Loads the model where the semantic tier is on and its packages and model are there.
+
+    What is missing is told and left out: the exact tier needs none of it.
+    """
+    if not config.cache.semantic_enabled:
+        yield None
+        return
+    try:
+        # Heavy, and only needed here: a cache without a semantic tier starts without them.
+        from tiermesh.cache.adapters.onnx_embedder import open_onnx_embedder  # noqa: PLC0415 -- as above
+        from tiermesh.cache.adapters.usearch import UsearchNeighbours  # noqa: PLC0415 -- as above
+    except ImportError as error:
+        _log.error("the semantic tier is off: install tiermesh-cache[semantic]", missing=error.name)
+        yield None
+        return
+    folder = embedder_folder(environ)
+    if not is_fetched(folder):
+        _log.error("no embedder: English is matched exactly only; run python -m tiermesh.cache.fetch_embedder")
+        yield SemanticParts(UsearchNeighbours, None)
+        return
+    async with open_onnx_embedder(folder) as embedder:
+        yield SemanticParts(UsearchNeighbours, embedder)
+
+
+def _log_of(config: TiermeshConfig, store: RedisStore) -> ChangeLog | None:
+    if not config.cache.local_entries and not config.cache.semantic_enabled:
+        return None
+    return RedisLog(store.client, max_questions=config.cache.semantic_entries)
 
 
 async def run(process: Process) -> None:
@@ -72,7 +171,8 @@ async def run(process: Process) -> None:
             sample_ratio=config.tracing.sample_ratio,
         ) as tracing,
         open_redis_store(redis_url(config, process.environ)) as store,
-        wire(config, store) as service,
+        open_semantic_parts(config, process.environ) as semantic,
+        wire(config, store, log=_log_of(config, store), semantic=semantic) as service,
         open_server(
             [service],
             address=process.address,

@@ -17,6 +17,7 @@ import zstandard
 from google.protobuf.message import DecodeError
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.keys import GENERATION_BYTES
+from tiermesh.cache.tags import MODEL, effective
 
 VERSION = b"\x01"
 _CHECKSUM_BYTES = 16
@@ -39,12 +40,17 @@ class Codec:
     """Largest serialized answer, before compression. A value that claims more is poisoned."""
 
     def encode(self, serialized: bytes, *, key: bytes, generation: bytes) -> bytes:
-        """Returns the value to store for a serialized CachedAnswer."""
+        """Returns the value to store for a serialized CachedAnswer, under 8 bytes of generation."""
         payload = zstandard.ZstdCompressor(level=3).compress(serialized)
         return VERSION + generation + _checksum(key, VERSION, generation, payload) + payload
 
     def decode(self, value: bytes, *, key: bytes, generation: bytes) -> cache_pb2.CachedAnswer:
         """Returns the answer that was stored.
+
+        Args:
+            value: As it is stored.
+            key: Where it is stored.
+            generation: The tenant's, with the epochs of tags that were invalidated.
 
         Raises:
             PoisonedValue: the value was not written by `encode` for this key.
@@ -58,8 +64,6 @@ class Codec:
         payload = value[_HEADER_BYTES:]
         if value[1 + GENERATION_BYTES : _HEADER_BYTES] != _checksum(key, VERSION, stored_under, payload):
             raise PoisonedValue("its checksum does not match")
-        if stored_under != generation:
-            raise StaleValue("of an earlier generation")
         answer = cache_pb2.CachedAnswer()
         try:
             answer.ParseFromString(self._decompress(payload))
@@ -67,6 +71,8 @@ class Codec:
             raise PoisonedValue("its content is no answer") from error
         if not answer.deltas or not answer.finishes:
             raise PoisonedValue("its answer is empty")
+        if stored_under != effective(generation, tags_of(answer)):
+            raise StaleValue("of an earlier generation")
         return answer
 
     def _decompress(self, payload: bytes) -> bytes:
@@ -78,6 +84,11 @@ class Codec:
             return zstandard.ZstdDecompressor().decompress(payload)
         except zstandard.ZstdError as error:
             raise PoisonedValue("its content cannot be unpacked") from error
+
+
+def tags_of(answer: cache_pb2.CachedAnswer) -> list[str]:
+    """Returns the labels that an answer is invalidated by, its model among them."""
+    return [*answer.tags, MODEL + answer.model]
 
 
 def _checksum(key: bytes, version: bytes, generation: bytes, payload: bytes) -> bytes:

@@ -6,61 +6,106 @@ from typing import Any
 
 from opentelemetry.trace import get_current_span
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
-from tiermesh.cache.admission import check_answer, check_fingerprint, check_key, check_tenant, check_ttl
-from tiermesh.cache.answers import AnswerCache, Found, Result
+from tiermesh.cache.admission import (
+    check_answer,
+    check_fingerprint,
+    check_key,
+    check_semantic,
+    check_tags,
+    check_tenant,
+    check_ttl,
+)
+from tiermesh.cache.answers import Result
+from tiermesh.cache.layered import LayeredCache, Looked
+from tiermesh.cache.tags import MODEL, PROMPT
 from tiermesh.shared.budget import current_budget
 from tiermesh.shared.clock import Clock
+from tiermesh.shared.errors import InvalidRequest
 
 _RESULTS = {
     Result.MISS: cache_pb2.CACHE_RESULT_MISS,
     Result.HIT: cache_pb2.CACHE_RESULT_HIT_EXACT,
+    Result.HIT_SEMANTIC: cache_pb2.CACHE_RESULT_HIT_SEMANTIC,
     Result.UNAVAILABLE: cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE,
 }
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves an `AnswerCache`."""
+    """Serves a `LayeredCache`."""
 
-    def __init__(self, cache: AnswerCache, clock: Clock) -> None:
+    def __init__(self, cache: LayeredCache, clock: Clock) -> None:
         self._cache = cache
         self._clock = clock
 
     async def Lookup(self, request: cache_pb2.LookupRequest, context: Any) -> cache_pb2.LookupResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Finds an answer for a canonical request."""
         check_key(request.key)
-        found = await self._cache.lookup(request.key.tenant, request.key.fingerprint, current_budget())
-        self._describe(found)
-        return cache_pb2.LookupResponse(result=_RESULTS[found.result], answer=found.answer)
+        if request.HasField("semantic"):
+            check_semantic(request.semantic)
+        looked = await self._cache.lookup(request, current_budget())
+        answer = looked.found.answer
+        stale = answer is not None and self._cache.exact.is_stale(answer)
+        self._describe(looked, stale=stale)
+        return cache_pb2.LookupResponse(
+            result=_RESULTS[looked.found.result],
+            answer=answer,
+            similarity=looked.match.similarity,
+            refused_by=looked.match.refused_by,
+            stale=stale,
+        )
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps a complete answer."""
         check_key(request.key)
         check_answer(request.answer)
         ttl_s = check_ttl(request.ttl) if request.HasField("ttl") else None
-        stored = await self._cache.keep(
-            request.key.tenant, request.key.fingerprint, request.answer, ttl_s=ttl_s, budget=current_budget()
-        )
+        if request.HasField("semantic"):
+            check_semantic(request.semantic)
+        check_tags(request.tags)
+        prompt = [PROMPT + request.prompt_version] if request.prompt_version else []
+        request.answer.tags[:] = [*request.tags, *prompt]
+        # How long it is fresh is for the cache to say, not for whoever stores it.
+        request.answer.ClearField("fresh_until_time")
+        stored = await self._cache.keep(request, ttl_s=ttl_s, budget=current_budget())
         get_current_span().set_attribute("tiermesh.cache.stored", stored)
         return cache_pb2.StoreResponse(stored=stored)
 
     async def Invalidate(self, request: cache_pb2.InvalidateRequest, context: Any) -> cache_pb2.InvalidateResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Forgets one answer, or all of a tenant."""
         check_tenant(request.tenant, field="tenant")
+        check_tags(request.tags)
+        ways = [bool(way) for way in (request.fingerprint, request.tags, request.model, request.prompt_version)]
+        if sum(ways) > 1:
+            raise InvalidRequest("set one of fingerprint, tags, model and prompt_version", field="fingerprint")
+        exact, budget, removed = self._cache.exact, current_budget(), 0
         if request.fingerprint:
             check_fingerprint(request.fingerprint, field="fingerprint")
-            removed = await self._cache.forget(request.tenant, request.fingerprint, current_budget())
+            removed = await exact.forget(request.tenant, request.fingerprint, budget)
+        elif request.tags:
+            await exact.forget_tags(request.tenant, list(request.tags), budget)
+        elif request.model:
+            await exact.forget_tags(request.tenant, [MODEL + request.model], budget)
+        elif request.prompt_version:
+            await exact.forget_tags(request.tenant, [PROMPT + request.prompt_version], budget)
         else:
-            removed = await self._cache.forget_tenant(request.tenant, current_budget())
+            removed = await exact.forget_tenant(request.tenant, budget)
         get_current_span().set_attribute("tiermesh.cache.removed_count", removed)
         return cache_pb2.InvalidateResponse(removed_count=removed)
 
-    def _describe(self, found: Found) -> None:
+    def _describe(self, looked: Looked, *, stale: bool) -> None:
+        found, match = looked.found, looked.match
         span = get_current_span()
         if not span.is_recording():
             return
         span.set_attribute("tiermesh.cache.result", found.result.value)
         span.set_attribute("tiermesh.cache.key", found.label)
+        if match.candidate is not None:
+            span.set_attribute("tiermesh.cache.similarity", round(match.similarity, 3))
+        if match.refused_by:
+            span.set_attribute("tiermesh.cache.refused_by", match.refused_by)
         if found.answer is not None:
+            span.set_attribute("tiermesh.cache.local", found.is_local)
+            span.set_attribute("tiermesh.cache.stale", stale)
             age_s = self._clock.wall() - found.answer.create_time.ToMicroseconds() / 1e6
             span.set_attribute("tiermesh.cache.age_ms", max(0, round(age_s * 1000)))
             span.set_attribute("tiermesh.cache.stored_bytes", found.stored_bytes)

@@ -55,6 +55,14 @@ class FakeAnswerStore:
         self.expiries.pop(key, None)
         return True
 
+    async def swap(self, key: bytes, expected: bytes, value: bytes) -> bool:
+        """Sets a value if it is still `expected`; tells whether it was."""
+        await self._turn()
+        if self.full or self.values.get(key) != expected:
+            return False
+        self.values[key] = value
+        return True
+
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""
         await self._turn()

@@ -22,6 +22,7 @@ _CONNECTIONS = 32
 _SOCKET_TIMEOUT_S = 1.0
 """Ends operations that nobody waits for any more; far above what a caller waits."""
 _PAGE = 1000
+_SWAP = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0"
 
 
 class RedisStore:
@@ -30,16 +31,21 @@ class RedisStore:
     def __init__(self, client: Redis) -> None:
         self._client = client
 
+    @property
+    def client(self) -> Redis:
+        """The pool, for what else is kept in the same Redis."""
+        return self._client
+
     async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
         """Returns both values as of one moment, None for what is not there."""
-        generation, value = await _answer(self._client.mget([generation_key, entry_key]))
+        generation, value = await answer_of(self._client.mget([generation_key, entry_key]))
         return generation, value
 
     async def settle(self, generation_key: bytes, fresh: bytes) -> bytes:
         """Returns the value of a key, after setting it to `fresh` if it had none."""
-        present = await _answer(self._client.get(generation_key))
-        if present is None and not await _answer(self._client.set(generation_key, fresh, nx=True)):
-            present = await _answer(self._client.get(generation_key))
+        present = await answer_of(self._client.get(generation_key))
+        if present is None and not await answer_of(self._client.set(generation_key, fresh, nx=True)):
+            present = await answer_of(self._client.get(generation_key))
         return fresh if present is None else bytes(present)
 
     async def write(self, key: bytes, value: bytes, ttl_ms: int) -> bool:
@@ -56,13 +62,20 @@ class RedisStore:
         except ResponseError:
             return False
 
+    async def swap(self, key: bytes, expected: bytes, value: bytes) -> bool:
+        """Sets a value that does not expire if it is still `expected`; tells whether it was."""
+        try:
+            return bool(await _reply(cast("Any", self._client.eval(_SWAP, 1, key, expected, value))))
+        except ResponseError:
+            return False
+
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""
-        return int(await _answer(self._client.unlink(*keys)))
+        return int(await answer_of(self._client.unlink(*keys)))
 
     async def page(self, prefix: bytes, cursor: int) -> tuple[int, list[bytes]]:
         """Returns some of the keys that begin with `prefix`, and the cursor of the next page."""
-        following, keys = await _answer(self._client.scan(cursor, match=prefix + b"*", count=_PAGE))
+        following, keys = await answer_of(self._client.scan(cursor, match=prefix + b"*", count=_PAGE))
         return int(following), list(keys)
 
 
@@ -116,7 +129,7 @@ async def _reply(command: Awaitable[Any]) -> Any:
         raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
 
 
-async def _answer(command: Awaitable[Any]) -> Any:
+async def answer_of(command: Awaitable[Any]) -> Any:
     """Awaits a reply where an error reply is of no more use than none."""
     try:
         return await _reply(command)

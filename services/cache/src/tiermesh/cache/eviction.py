@@ -1,0 +1,43 @@
+"""What is forgotten first where room is short: what saves least for the room it takes.
+
+As Redis does, the worst of a few chosen at random goes: near enough to the worst of all, at a cost
+that does not grow with the number of entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+_K = TypeVar("_K")
+SAMPLE = 16
+"""Entries that are compared."""
+HALF_LIFE_S = 3600.0
+"""Time without use after which an entry is worth half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What is known about an entry."""
+
+    cost: float
+    """What a hit saves, in tokens."""
+    size_bytes: int
+    used_at: float
+    """When it was last used, in seconds on a monotonic clock."""
+
+    def at(self, now: float) -> float:
+        """Returns the saving per byte, halved for every `HALF_LIFE_S` without use."""
+        return (1 + self.cost) / max(1, self.size_bytes) * math.exp2(-max(0.0, now - self.used_at) / HALF_LIFE_S)
+
+
+def least_worth(sample: Iterable[tuple[_K, Worth]], now: float) -> _K:
+    """Returns the key of the entry to forget.
+
+    Args:
+        sample: Some entries, at least one.
+        now: Monotonic time, in seconds.
+    """
+    return min(sample, key=lambda entry: entry[1].at(now))[0]

@@ -1,0 +1,89 @@
+"""Exact first, then the semantic tier; one place that knows both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.cache.access import StoreAccess
+from tiermesh.cache.answers import AnswerCache, Found, Result
+from tiermesh.cache.keys import Place
+from tiermesh.cache.ports import ChangeLog
+from tiermesh.cache.semantic.records import encode
+from tiermesh.cache.semantic.tier import NO_MATCH, Match, SemanticTier
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.errors import Unavailable
+
+_TELL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What both tiers found."""
+
+    found: Found
+    match: Match = NO_MATCH
+
+
+class LayeredCache:
+    """Looks answers up by their request, then by their question.
+
+    Args:
+        exact: The exact tier.
+        semantic: The semantic tier; None where it is off.
+        log: Where answered questions are told; None where nobody listens.
+        access: Bounds what telling may cost.
+    """
+
+    def __init__(
+        self, exact: AnswerCache, semantic: SemanticTier | None, log: ChangeLog | None, access: StoreAccess
+    ) -> None:
+        self.exact = exact
+        self._semantic = semantic
+        self._log = log
+        self._access = access
+
+    async def lookup(self, request: cache_pb2.LookupRequest, budget: Budget) -> Looked:
+        """Finds an answer; an exact one wins."""
+        tenant = request.key.tenant
+        found = await self.exact.lookup(tenant, request.key.fingerprint, budget)
+        if found.result is not Result.MISS or self._semantic is None or not request.HasField("semantic"):
+            return Looked(found)
+        query = request.semantic
+        match = await self._semantic.match(tenant, query.partition, query.text, query.task_type, budget)
+        if match.candidate is None or match.refused_by:
+            return Looked(found, match)
+        entry = match.candidate.known.record.entry
+        place = Place(entry.rpartition(b":")[0] + b":generation", entry)
+        similar = await self.exact.lookup_at(place, budget)
+        if similar.result is Result.HIT:
+            return Looked(replace(similar, result=Result.HIT_SEMANTIC), match)
+        if similar.result is Result.MISS:
+            # Expired, evicted or invalidated: the question is of no more use either.
+            self._semantic.index.remove(entry)
+        return Looked(found, match)
+
+    async def keep(self, request: cache_pb2.StoreRequest, *, ttl_s: float | None, budget: Budget) -> bool:
+        """Keeps an answer, and tells the replicas of its question where other wordings may have it."""
+        answer = request.answer
+        kept = await self.exact.keep(request.key.tenant, request.key.fingerprint, answer, ttl_s=ttl_s, budget=budget)
+        if kept is None:
+            return False
+        if self._semantic is None or self._log is None or not request.HasField("semantic"):
+            return True
+        record = await self._semantic.record(
+            request.key.tenant,
+            request.semantic.partition,
+            request.semantic.text,
+            task_type=answer.task_type,
+            entry=kept.place.entry,
+            cost=answer.usage.prompt_token_count + 4 * answer.usage.completion_token_count,
+            ends_ms=kept.ends_ms,
+        )
+        if record is not None:
+            try:
+                await self._access.run(partial(self._log.append_question, encode(record)), budget=budget, cap_s=_TELL_S)
+            except Unavailable:
+                return True
+        return True

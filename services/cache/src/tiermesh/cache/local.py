@@ -1,0 +1,115 @@
+"""A replica's own memory in front of the store, for exact hits.
+
+It answers only while this replica follows the changes that others make (see `follower`); what
+they forget or overwrite is dropped here within the time an event takes. A value that was read
+before an event came is not kept after it: see `epoch`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.cache.eviction import SAMPLE, Worth, least_worth
+from tiermesh.shared.clock import Clock
+
+
+@dataclass(slots=True)
+class _Kept:
+    answer: cache_pb2.CachedAnswer
+    stored_bytes: int
+    size_bytes: int
+    ends: float
+    used_at: float
+
+
+class LocalAnswers:
+    """Answers by their key in the store.
+
+    Args:
+        max_entries: Most answers.
+        max_bytes: Most memory, as serialized sizes.
+        hold_s: Longest time that an answer is given without asking the store again, in seconds.
+        clock: Time.
+        rng: Chooses what is compared when room is short.
+    """
+
+    def __init__(
+        self, *, max_entries: int, max_bytes: int, hold_s: float, clock: Clock, rng: random.Random | None = None
+    ) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._hold_s = hold_s
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 -- a sample, not a secret
+        self._kept: dict[bytes, _Kept] = {}
+        self._keys: list[bytes] = []
+        self._bytes = 0
+        self.epoch = 0
+        """Counts the changes that were heard of; what was read under another one is not kept."""
+        self.is_current: Callable[[], bool] = lambda: False
+        """Whether changes of other replicas are heard of at present."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory taken, as serialized sizes."""
+        return self._bytes
+
+    def get(self, key: bytes) -> tuple[cache_pb2.CachedAnswer, int] | None:
+        """Returns an answer and its size in the store."""
+        kept = self._kept.get(key)
+        if kept is None or not self.is_current():
+            return None
+        now = self._clock.monotonic()
+        if now >= kept.ends:
+            self.drop(key)
+            return None
+        kept.used_at = now
+        return kept.answer, kept.stored_bytes
+
+    def put(self, key: bytes, answer: cache_pb2.CachedAnswer, stored_bytes: int, *, epoch: int) -> None:
+        """Keeps an answer that was read while `epoch` was the count."""
+        size = answer.ByteSize()
+        if epoch != self.epoch or size > self._max_bytes or not self._max_entries or not self.is_current():
+            return
+        self._remove(key)
+        now = self._clock.monotonic()
+        while self._kept and (len(self._kept) >= self._max_entries or self._bytes + size > self._max_bytes):
+            self._evict(now)
+        self._kept[key] = _Kept(answer, stored_bytes, size, now + self._hold_s, now)
+        self._keys.append(key)
+        self._bytes += size
+
+    def drop(self, key: bytes) -> None:
+        """Forgets one answer."""
+        self.epoch += 1
+        self._remove(key)
+
+    def drop_prefix(self, prefix: bytes) -> None:
+        """Forgets the answers whose key begins with `prefix`; an empty one forgets all."""
+        self.epoch += 1
+        for key in [key for key in self._kept if key.startswith(prefix)]:
+            self._remove(key)
+
+    def _remove(self, key: bytes) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= kept.size_bytes
+
+    def _evict(self, now: float) -> None:
+        if len(self._keys) > 2 * len(self._kept) + SAMPLE:
+            self._keys = list(self._kept)
+        sample: list[tuple[bytes, Worth]] = []
+        while not sample:
+            for _ in range(SAMPLE):
+                key = self._rng.choice(self._keys)
+                kept = self._kept.get(key)
+                if kept is not None:
+                    saves = kept.answer.usage.completion_token_count * 4 + kept.answer.usage.prompt_token_count
+                    sample.append((key, Worth(saves, kept.size_bytes, kept.used_at)))
+        self._remove(least_worth(sample, now))

@@ -1,0 +1,57 @@
+"""A question and its opposite look alike to an embedder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tiermesh.cache.semantic.lexicon import chinese, english
+from tiermesh.cache.semantic.question import Question
+
+_NOT_EN = frozenset({
+    "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "unless", "except",
+    "hardly", "barely", "rarely", "seldom", "lack", "lacking", "cannot", "non", "anti", "refuse", "fail", "failed",
+})  # fmt: skip
+_PREFIXED = re.compile(r"^(?:un|in|im|il|ir|dis|non|mis|de)(?=[a-z]{4})")
+_ASKING_ZH = re.compile(
+    "能不能|可不可以|是不是|有没有|要不要|会不会|好不好|对不对|行不行|该不该|应不应该|需不需要|用不用|是否|能否|可否|"
+    "了没有?[?？]?$|没有?[?？]$|([\u4e00-\u9fff])不\\1|不错|不好意思|不同|不过|差不多|不少|不仅|不但|无线|无理由|无论|特别|分别|区别|级别|"
+    "类别|性别|识别|别人|告别|别墅|非常|除非|未来|没问题|想不起来?|不记得|记不得|记不起来?|睡不着|忘记|找不到了|不见了|无法入睡|不舒服|不锈钢|不动产|不成功"
+)
+_NOT_ZH = re.compile("不|没|无|未|别|勿|非|禁止|拒绝|避免|防止|除了|除去|停止|失败")
+
+
+def refuse(asked: Question, known: Question) -> str | None:
+    """Refuses where one denies and the other does not, and where one has the opposite of the other's word."""
+    if negations(asked) != negations(known):
+        return "one of them denies"
+    lexicon = english() if asked.language == "en" else chinese()
+    return _opposed(set(asked.content), set(known.content), lexicon.opposites) or _prefixed(asked, known)
+
+
+def negations(question: Question) -> int:
+    """Counts the words that deny."""
+    if question.language == "zh":
+        return len(_NOT_ZH.findall(_ASKING_ZH.sub("", question.text)))
+    return sum(word in _NOT_EN for word in question.words)
+
+
+def _opposed(asked: set[str], known: set[str], opposites: Mapping[str, frozenset[str]]) -> str | None:
+    only_asked, only_known = asked - known, known - asked
+    for word in only_asked:
+        against = opposites.get(word, frozenset()) & only_known
+        if against:
+            return f"{word} is the opposite of {min(against)}"
+    return None
+
+
+def _prefixed(asked: Question, known: Question) -> str | None:
+    if asked.language != "en":
+        return None
+    one, other = set(asked.content), set(known.content)
+    for mine, theirs in ((one - other, other - one), (other - one, one - other)):
+        for word in mine:
+            bare = _PREFIXED.sub("", word)
+            if bare != word and bare in theirs:
+                return f"{word} is the opposite of {bare}"
+    return None

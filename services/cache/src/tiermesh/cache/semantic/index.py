@@ -1,0 +1,162 @@
+"""The questions that a replica remembers, by partition."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tiermesh.cache.eviction import SAMPLE, Worth, least_worth
+from tiermesh.cache.ports import Neighbours
+from tiermesh.cache.semantic.question import Question, question_of
+from tiermesh.cache.semantic.records import Record
+from tiermesh.shared.clock import Clock
+
+
+@dataclass(slots=True)
+class Known:
+    """A remembered question."""
+
+    record: Record
+    question: Question
+    used_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The remembered question that is most like one that is asked."""
+
+    known: Known
+    similarity: float
+    """Cosine of the embeddings, or 1 for equal wording where there are none."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    by_wording: dict[str, int] = field(default_factory=dict)
+    neighbours: Neighbours | None = None
+    count: int = 0
+
+
+class QuestionIndex:
+    """Finds the single best candidate.
+
+    Args:
+        make_neighbours: Makes an empty neighbour search, one for each partition.
+        max_entries: Most questions; past that those worth least are forgotten.
+        clock: Time.
+        rng: Chooses what is compared when room is short.
+    """
+
+    def __init__(
+        self,
+        make_neighbours: Callable[[], Neighbours],
+        *,
+        max_entries: int,
+        clock: Clock,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._make_neighbours = make_neighbours
+        self._max_entries = max_entries
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 -- a sample, not a secret
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._known: dict[int, Known] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._partitions: dict[bytes, _Partition] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, record: Record) -> None:
+        """Remembers a question; another one of the same answer is replaced."""
+        if record.ends_ms <= self._clock.wall() * 1000:
+            return
+        self.remove(record.entry)
+        while len(self._known) >= self._max_entries:
+            self._evict()
+        question = question_of(record.text)
+        number, self._next = self._next, self._next + 1
+        part = self._partitions.setdefault(record.partition, _Partition())
+        part.count += 1
+        part.by_wording[question.signature] = number
+        if record.vector:
+            if part.neighbours is None:
+                part.neighbours = self._make_neighbours()
+            part.neighbours.add(number, record.vector)
+        self._known[number] = Known(record, question, self._clock.monotonic())
+        self._numbers[record.entry] = number
+
+    def remove(self, entry: bytes) -> None:
+        """Forgets the question of an answer."""
+        number = self._numbers.pop(entry, None)
+        if number is None:
+            return
+        known = self._known.pop(number)
+        part = self._partitions[known.record.partition]
+        part.count -= 1
+        if part.by_wording.get(known.question.signature) == number:
+            del part.by_wording[known.question.signature]
+        if part.neighbours is not None and known.record.vector:
+            part.neighbours.remove(number)
+        if not part.count:
+            del self._partitions[known.record.partition]
+
+    def remove_prefix(self, prefix: bytes) -> None:
+        """Forgets the questions of all answers whose key begins with `prefix`."""
+        for entry in [entry for entry in self._numbers if entry.startswith(prefix)]:
+            self.remove(entry)
+
+    def best(self, partition: bytes, question: Question, vector: bytes) -> Candidate | None:
+        """Returns the best candidate: equal wording first, else the nearest neighbour.
+
+        Args:
+            partition: Where to look; nothing outside of it is ever found.
+            question: What is asked.
+            vector: Its embedding, or nothing.
+        """
+        part = self._partitions.get(partition)
+        if part is None:
+            return None
+        number = part.by_wording.get(question.signature)
+        similarity = 1.0
+        if vector and part.neighbours is not None:
+            if number is not None and self._known[number].record.vector:
+                similarity = part.neighbours.similarity(number, vector)
+            else:
+                number, similarity = part.neighbours.nearest(vector) or (None, 0.0)
+        elif vector:
+            return None
+        if number is None:
+            return None
+        known = self._known[number]
+        if known.record.ends_ms <= self._clock.wall() * 1000:
+            self.remove(known.record.entry)
+            return None
+        known.used_at = self._clock.monotonic()
+        return Candidate(known, similarity)
+
+    def _evict(self) -> None:
+        now = self._clock.monotonic()
+        numbers = self._sample()
+        sample = [(n, self._worth(self._known[n])) for n in numbers]
+        self.remove(self._known[least_worth(sample, now)].record.entry)
+
+    def _sample(self) -> list[int]:
+        # Numbers rise and most are there still, so guessing one is cheaper than listing them all.
+        found: list[int] = []
+        first = next(iter(self._known))
+        for _ in range(SAMPLE * 4):
+            number = self._rng.randrange(first, self._next)
+            if number in self._known:
+                found.append(number)
+            if len(found) == SAMPLE:
+                break
+        return found or [first]
+
+    def _worth(self, known: Known) -> Worth:
+        return Worth(known.record.cost, len(known.record.text) * 4 + len(known.record.vector), known.used_at)

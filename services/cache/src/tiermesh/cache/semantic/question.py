@@ -1,0 +1,192 @@
+"""A question taken apart, so that guards can compare two of them.
+
+Nothing here decides. Words are rewritten by the lexicon of their language, so that wordings that
+mean the same become the same tokens; what is left is content, and a kind of question.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from tiermesh.cache.semantic.lexicon import CHINESE_TOKEN, ENGLISH_TOKEN, Lexicon, chinese, english
+from tiermesh.cache.semantic.numerals import numerals_in
+from tiermesh.cache.semantic.stems import stem
+
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "「": '"', "」": '"', "『": '"', "』": '"'})
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
+_LETTER = re.compile(r"[^\W\d_]")
+_SHORT = (
+    (re.compile(r"\bcan(?:'t|not)\b"), "can not"),
+    (re.compile(r"\bwon't\b"), "will not"),
+    (re.compile(r"\bain't\b"), "is not"),
+    (re.compile(r"n't\b"), " not"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'m\b"), " am"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"'d\b"), " would"),
+    (re.compile(r"\b(what|where|who|how|when|why|it|that|there|here|he|she)'s\b"), r"\1 is"),
+    (re.compile(r"\b(what|where|who|how|when|why)s\b"), r"\1 is"),
+    (re.compile(r"\blet's\b"), "let us"),
+    (re.compile(r"\bwanna\b"), "want to"),
+    (re.compile(r"\bgonna\b"), "going to"),
+    (re.compile(r"\b(?:e-mail)\b"), "email"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text as guards see it."""
+
+    text: str
+    """The text itself, composed to NFC, quotation marks made alike."""
+    language: str
+    """`en`, `zh`, or `other` for what no guard can judge."""
+    words: tuple[str, ...]
+    """Tokens as they stand: lower-case words or single characters."""
+    tokens: tuple[str, ...]
+    """Tokens after rewriting, in their order."""
+    kind: str
+    """Kind of question, such as `how`, `when` or `can`."""
+    content: tuple[str, ...]
+    """Tokens that carry content, in their order."""
+    noun: str = ""
+    """Noun that only says what the answer is, such as `city` in `which city`; not in the content."""
+
+    @property
+    def signature(self) -> str:
+        """Equal for questions that differ in filler, known synonyms and order alone."""
+        return f"{self.language} {self.kind} {' '.join(sorted(set(self.content)))}"
+
+
+@lru_cache(maxsize=4096)
+def question_of(text: str) -> Question:
+    """Takes a text apart. Pure; the last few thousand results are kept."""
+    text = unicodedata.normalize("NFC", text).translate(_QUOTES).strip()
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    language = _language(text)
+    if language == "zh":
+        return _chinese(text, plain)
+    return _english(text, plain, language)
+
+
+def _language(text: str) -> str:
+    letters = _LETTER.findall(text)
+    han = sum(1 for letter in letters if _HAN.match(letter))
+    latin = sum(1 for letter in letters if letter.isascii())
+    if not letters or han + latin < len(letters):
+        return "other"
+    return "zh" if han else "en"
+
+
+def _english(text: str, plain: str, language: str) -> Question:
+    for pattern, whole in _SHORT:
+        plain = pattern.sub(whole, plain)
+    words = ENGLISH_TOKEN.findall(plain)
+    lexicon = english()
+    tokens = _settle(words, lexicon)
+    kind = _english_kind(tokens, text)
+    numbers = numerals_in(words)
+    content = [token for token in tokens if token not in lexicon.function | lexicon.frames | _GENITIVE]
+    noun = _noun_after_which(tokens) if kind in {"what", "who"} else ""
+    content = [token for token in content if token != noun]
+    if kind in _MODAL_WORDS:
+        content = [token for token in content if token not in _MODAL_WORDS[kind]]
+    content = [*content, *numbers.unseen(content)]
+    return Question(text, language, tuple(words), tuple(tokens), kind, _once(content), "" if noun in _WHO else noun)
+
+
+def _settle(words: list[str], lexicon: Lexicon) -> list[str]:
+    # Phrases are looked for in the words as they stand, then in their stems: `photos` is `photo` is `picture`.
+    first = lexicon.rewrite(words)
+    return lexicon.rewrite(word if word in lexicon.frames or word in lexicon.function else stem(word) for word in first)
+
+
+_GENITIVE = frozenset({"'s"})
+_MODAL_WORDS = {"can": frozenset({"able", "possible", "allow", "ok"}), "must": frozenset({"must", "need", "require"})}
+"""Words that a kind of question says already."""
+_AFTER_WH = frozenset({"city", "building", "document", "amount", "person", "year", "ocean"})
+"""Nouns after `which` that only say what the answer is."""
+_WHO = frozenset({"artist", "author", "scientist", "singer", "painter", "actor", "writer", "person", "president"})
+_HOW_KINDS = frozenset(
+    {"howmany", "howlong", "howoften", "howfar", "howold", "howtall", "howbig", "howheavy", "howfast"}
+)
+_WH = {
+    "how": "how", "why": "why", "when": "when", "where": "where", "what": "what", "which": "what",
+    "who": "who", "whom": "who", "whose": "who",
+}  # fmt: skip
+_MODALS = {
+    **dict.fromkeys(("can", "could", "may", "might", "able", "possible", "allow"), "can"),
+    **dict.fromkeys(("should", "shall", "ought", "better"), "should"),
+    **dict.fromkeys(("must", "need", "require"), "must"),
+    **dict.fromkeys(("will", "would"), "will"),
+    **dict.fromkeys(("do", "does", "did", "have", "has", "had", "is", "are", "am", "was", "were"), "is"),
+}
+
+
+def _english_kind(tokens: list[str], text: str) -> str:
+    if "price" in tokens and any(t in tokens for t in ("what", "howmuch", "how")):
+        return "price"
+    for at, word in enumerate(tokens):
+        following = tokens[at + 1] if at + 1 < len(tokens) else ""
+        if word in _HOW_KINDS:
+            return word
+        if word == "howmuch":
+            return "price" if "price" in tokens else word
+        if word == "how" and following in {"much", "many"}:
+            return "howmuch"
+        if word in {"what", "which"} and following in _WHO:
+            return "who"
+        if word in _WH:
+            return _WH[word]
+    if tokens and tokens[0] in _MODALS:
+        return _modal(tokens)
+    if text.rstrip().endswith("?"):
+        return "what"
+    # `I wonder if` asks whether, and asks for no deed.
+    return "is" if {"if", "whether"} & set(tokens) else "do"
+
+
+def _noun_after_which(tokens: list[str]) -> str:
+    for wh, noun in pairwise(tokens):
+        if wh in {"what", "which"} and noun in _AFTER_WH | _WHO and tokens.count(noun) == 1:
+            return noun
+    return ""
+
+
+def _modal(tokens: list[str]) -> str:
+    head = tokens[:6]
+    for word in ("must", "need", "require"):
+        if word in head:
+            return "must"
+    for word in ("able", "possible", "allow"):
+        if word in head:
+            return "can"
+    return _MODALS[tokens[0]]
+
+
+_KINDS_ZH = (
+    "怎么办", "怎么", "为什么", "什么时候", "多久", "多少钱", "哪里", "谁", "多少", "多大", "多高", "多远", "什么",
+    "该吗", "须吗", "能吗", "有吗", "了吗", "吗",
+)  # fmt: skip
+
+
+def _chinese(text: str, plain: str) -> Question:
+    words = CHINESE_TOKEN.findall(plain)
+    lexicon = chinese()
+    tokens = lexicon.rewrite(words)
+    kind = next((kind for kind in _KINDS_ZH if kind in tokens), "what" if text.endswith(("?", "？")) else "do")
+    numbers = numerals_in(words)
+    dropped = lexicon.function | lexicon.frames
+    content = [token for token in tokens if token not in dropped]
+    # Frames that are no kind of question in this one stand for a statement: `有` in `我有一张卡怎么用`.
+    kept = [token for token in tokens if token in {"能吗", "有吗", "须吗", "该吗"} and token != kind]
+    return Question(text, "zh", tuple(words), tuple(tokens), kind, _once([*content, *kept, *numbers.unseen(content)]))
+
+
+def _once(tokens: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tokens))

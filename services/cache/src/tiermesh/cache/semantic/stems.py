@@ -1,0 +1,134 @@
+"""English words without their endings, as far as that is safe."""
+
+from __future__ import annotations
+
+_KEPT = frozenset({
+    "always", "business", "class", "news", "less", "does", "has", "is", "was", "this", "his", "bus", "gas", "yes", "us",
+    "plus", "thing", "king", "ring", "spring", "string", "morning", "evening", "during", "bed", "red", "need", "speed",
+    "seed", "feed", "bring", "sing", "wing", "nothing", "something", "anything", "everything", "paris", "series",
+    "access", "address", "process", "wireless", "virus", "status", "focus", "bonus", "texas", "kansas", "illinois",
+    "axis", "basis", "analysis", "diabetes", "sugars", "indeed", "embed", "hundred", "sacred", "ceiling", "sibling",
+})  # fmt: skip
+_IRREGULAR = {
+    "children": "child", "people": "person", "men": "man", "women": "woman", "mice": "mouse", "feet": "foot",
+    "teeth": "tooth", "went": "go", "gone": "go", "goes": "go", "going": "go", "bought": "buy", "paid": "pay",
+    "sent": "send", "lost": "lose", "losing": "lose", "forgot": "forget", "forgotten": "forget", "found": "find",
+    "made": "make", "making": "make", "took": "take", "taken": "take", "taking": "take", "got": "get", "gotten": "get",
+    "getting": "get", "broken": "break", "broke": "break", "stolen": "steal", "stole": "steal", "wrote": "write",
+    "written": "write", "writing": "write", "spoke": "speak", "spoken": "speak", "began": "begin", "begun": "begin",
+    "died": "die", "dies": "die", "dying": "die", "using": "use", "used": "use", "leaves": "leave", "left": "left",
+    "knives": "knife", "wives": "wife", "potatoes": "potato", "tomatoes": "tomato", "best": "best", "moved": "move",
+    "moving": "move", "won": "win", "winning": "win", "built": "build", "drank": "drink", "ate": "eat", "eaten": "eat",
+    "grew": "grow", "grown": "grow", "kept": "keep", "slept": "sleep", "sold": "sell", "told": "tell", "felt": "feel",
+}  # fmt: skip
+_VOWELS = set("aeiou")
+
+
+def stem(word: str) -> str:
+    """Returns a word without plural and verb endings; unknown shapes stay as they are.
+
+    Two words with one stem mean the same apart from number and tense. Prefixes and endings that
+    change the meaning (`un-`, `-less`, `-er`) are left alone.
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4 or word in _KEPT or not word.isascii():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending):
+            return _without(word, ending)
+    return word
+
+
+def _without(word: str, ending: str) -> str:
+    base = word[: -len(ending)]
+    if len(base) < 3 or not any(letter in _VOWELS or letter == "y" for letter in base):
+        return word
+    if ending == "ed" and base.endswith("i"):
+        return base[:-1] + "y"
+    if base[-1] == base[-2] and base[-1] not in "lsz":
+        return base[:-1]
+    # `changing` is change, `converting` is convert: a final e is put back where a word would not end otherwise.
+    if base.endswith(
+        (
+            "at",
+            "iz",
+            "us",
+            "ag",
+            "ang",
+            "uc",
+            "iv",
+            "ov",
+            "ac",
+            "ur",
+            "uir",
+            "id",
+            "ok",
+            "ak",
+            "ot",
+            "it",
+            "ar",
+            "ir",
+            "ulat",
+            "let",
+            "ibl",
+            "abl",
+            "olv",
+            "as",
+            "os",
+            "in",
+            "il",
+            "ul",
+            "eez",
+            "ang",
+        )
+    ) and not base.endswith(
+        (
+            "eat",
+            "oat",
+            "ook",
+            "eak",
+            "oot",
+            "ait",
+            "eit",
+            "edit",
+            "visit",
+            "credit",
+            "deposit",
+            "submit",
+            "start",
+            "ain",
+            "ein",
+            "oin",
+            "ear",
+            "oar",
+            "eas",
+            "rain",
+            "ail",
+            "oil",
+            "ois",
+            "uit",
+            "limit",
+            "chat",
+            "format",
+            "profit",
+            "exit",
+            "repair",
+            "boil",
+            "mail",
+            "fail",
+            "remain",
+            "explain",
+            "train",
+            "aid",
+            "oid",
+        )
+    ):
+        return base + "e"
+    return base
