@@ -63,6 +63,13 @@ def read_texts(prompts: Sequence[str], progress: Callable[[int], None] | None = 
     return Texts(matrix, np.stack(numbers))
 
 
+def joined(first: Texts, second: Texts) -> Texts:
+    """Returns the texts of both."""
+    return Texts(
+        sp.vstack([first.grams, second.grams], format="csr"), np.concatenate([first.structure, second.structure])
+    )
+
+
 def learn_scaling(texts: Texts, structure_weight: float) -> Scaling:
     """Learns how rare each piece is and how the structural numbers spread.
 
@@ -72,8 +79,9 @@ def learn_scaling(texts: Texts, structure_weight: float) -> Scaling:
     """
     count = texts.grams.shape[0]
     frequency = np.bincount(texts.grams.indices, minlength=ROWS)
-    # Pieces never seen get no weight at all rather than the largest.
-    idf = np.where(frequency > 0, np.log((1 + count) / (1 + frequency)) + 1, 0).astype(np.float32)
+    # The root, because a full weight lets names and numbers of single prompts speak too loudly. Pieces seen in fewer
+    # than two texts get no weight at all rather than the largest: nothing can be learnt about them.
+    idf = np.where(frequency > 1, np.sqrt(np.log((1 + count) / (1 + frequency)) + 1), 0).astype(np.float32)
     thresholds = np.quantile(texts.structure, np.linspace(0, 1, STEPS + 2)[1:-1], axis=0).T.astype(np.float32)
     encoded = encode_structure(texts.structure, thresholds)
     spread = encoded.std(axis=0)
@@ -86,7 +94,9 @@ def weigh(texts: Texts, scaling: Scaling, char_weight: float) -> sp.csr_matrix:
     weighed = (texts.grams @ sp.diags(scaling.idf)).tocsr()
     words, chars = weighed[:, :WORD_ROWS], weighed[:, WORD_ROWS:]
     structure = (encode_structure(texts.structure, scaling.thresholds) - scaling.mean) * scaling.scale
-    return sp.hstack([_unit(words), _unit(chars) * char_weight, sp.csr_matrix(structure)], format="csr", dtype=np.float32)
+    return sp.hstack(
+        [_unit(words), _unit(chars) * char_weight, sp.csr_matrix(structure)], format="csr", dtype=np.float32
+    )
 
 
 def _unit(matrix: sp.csr_matrix) -> sp.csr_matrix:

@@ -10,12 +10,14 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from design import Scaling, Texts, features_of, learn_scaling, read_texts, weigh
+from design import Scaling, Texts, features_of, joined, learn_scaling, read_texts, weigh
 from fit import fit_ridge
+from heads import OUTCOME_CHAR_WEIGHT, OUTCOME_STRENGTH, OUTCOME_STRUCTURE_WEIGHT
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from tiermesh.classifier.model.grams import ROWS, WORD_ROWS
@@ -29,9 +31,7 @@ TASKS = (
     "long_context", "planning",
 )  # fmt: skip
 VERSION = "1"
-STRENGTH, STRUCTURE_WEIGHT, CHAR_WEIGHT = 1.0, 0.6, 1.0
-OUTCOME_STRENGTH = 10.0
-"""Outcomes of single prompts are coin tosses; heads for them are held back much more than those for clean labels."""
+STRENGTH, STRUCTURE_WEIGHT, CHAR_WEIGHT = 0.3, 0.6, 1.0
 FOLDS = 5
 BANDS = (0.5, 0.7, 0.85, 0.95, 1.01)
 Rows = Sequence[dict[str, Any]]
@@ -39,14 +39,15 @@ Rows = Sequence[dict[str, Any]]
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Reads a file of one JSON object a line."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 
 def targets_of(rows: Rows) -> NDArray[np.float64]:
     """Returns what the heads are to say: task types as 0 or 1, complexity, ln answer tokens, small right, large right."""
     kinds = np.array([[row["task_type"] == task for task in TASKS] for row in rows], float)
     numbers = [
-        [row["complexity"], np.log(row["answer_tokens"]), row.get("small_right", 0), row.get("large_right", 0)] for row in rows
+        [row["complexity"], np.log(row["answer_tokens"]), row.get("small_right", 0), row.get("large_right", 0)]
+        for row in rows
     ]
     return np.hstack([kinds, np.array(numbers)])
 
@@ -59,7 +60,9 @@ def split(groups: Sequence[str], folds: int, seed: int) -> NDArray[np.intp]:
     return np.array([fold_of[group] for group in groups])
 
 
-def out_of_fold(texts: Texts, targets: NDArray[np.float64], folds: NDArray[np.intp], strength: float) -> NDArray[np.float64]:
+def out_of_fold(
+    texts: Texts, targets: NDArray[np.float64], folds: NDArray[np.intp], strength: float
+) -> NDArray[np.float64]:
     """Returns, for every row, what heads fitted to the other folds say of it."""
     scores = np.zeros_like(targets)
     for fold in np.unique(folds):
@@ -102,7 +105,8 @@ def train(rows: Rows, outcomes: Rows = ()) -> Weights:
     scores = out_of_fold(texts, targets, split([row["template"] for row in rows], FOLDS, seed=1), STRENGTH)
     temperature = best_temperature(scores[:, : len(TASKS)], truth)
     calibration = [line_through(scores[:, at], targets[:, at]) for at in range(len(TASKS), targets.shape[1])]
-    scaling = learn_scaling(texts, STRUCTURE_WEIGHT)
+    seen = texts if not outcomes else joined(texts, read_texts([row["prompt"] for row in outcomes]))
+    scaling = learn_scaling(seen, STRUCTURE_WEIGHT)
     table, bias = fit_ridge(weigh(texts, scaling, CHAR_WEIGHT), targets, STRENGTH)
     if outcomes:
         table[:, -2:], bias[-2:], calibration[-2:] = _outcome_heads(outcomes, scaling)
@@ -130,16 +134,19 @@ def train(rows: Rows, outcomes: Rows = ()) -> Weights:
 def _outcome_heads(
     outcomes: Rows, scaling: Scaling
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[tuple[float, float]]]:
+    """Fits the last two heads to outcomes, expressed in the scaling that the other heads use."""
     texts = read_texts([row["prompt"] for row in outcomes])
     right = np.array([[row["weak_correct"], row["strong_correct"]] for row in outcomes], float)
-    matrix = weigh(texts, scaling, CHAR_WEIGHT)
     folds = split([row["prompt"] for row in outcomes], FOLDS, seed=1)
+    structural = replace(scaling, scale=scaling.scale * (OUTCOME_STRUCTURE_WEIGHT / STRUCTURE_WEIGHT))
+    matrix = weigh(texts, structural, OUTCOME_CHAR_WEIGHT)
     scores = np.zeros_like(right)
     for fold in range(FOLDS):
-        inside, outside = folds != fold, folds == fold
-        weights, bias = fit_ridge(matrix[inside], right[inside], OUTCOME_STRENGTH)
-        scores[outside] = matrix[outside] @ weights + bias
+        weights, bias = fit_ridge(matrix[folds != fold], right[folds != fold], OUTCOME_STRENGTH)
+        scores[folds == fold] = matrix[folds == fold] @ weights + bias
     table, bias = fit_ridge(matrix, right, OUTCOME_STRENGTH)
+    table[WORD_ROWS:ROWS] *= OUTCOME_CHAR_WEIGHT / CHAR_WEIGHT
+    table[ROWS:] *= OUTCOME_STRUCTURE_WEIGHT / STRUCTURE_WEIGHT
     return table, bias, [line_through(scores[:, at], right[:, at]) for at in range(2)]
 
 
@@ -174,7 +181,9 @@ def measure(model: LinearModel, rows: Rows) -> dict[str, Any]:
     hard = np.array([row["complexity"] > 0.5 for row in rows])
     said = np.array([p.complexity for p in predictions])
     wanted = np.array([row["complexity"] for row in rows])
-    length = np.array([np.log(p.answer_tokens / row["answer_tokens"]) for p, row in zip(predictions, rows, strict=True)])
+    length = np.array(
+        [np.log(p.answer_tokens / row["answer_tokens"]) for p, row in zip(predictions, rows, strict=True)]
+    )
     band = np.minimum(4, (confidence * 5).astype(int))
     gap = sum(abs(right[band == at].mean() - confidence[band == at].mean()) * (band == at).mean() for at in set(band))
     pairs = (said[hard][:, None] > said[~hard][None, :]).mean() if hard.any() and (~hard).any() else float("nan")
@@ -200,7 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=HERE / "data" / "prompts.jsonl")
     parser.add_argument("--heldout", type=Path, default=HERE / "data" / "heldout.jsonl")
-    parser.add_argument("--outcomes", type=Path, help="JSON lines with prompt, weak_correct and strong_correct of your fleet")
+    parser.add_argument(
+        "--outcomes", type=Path, help="JSON lines with prompt, weak_correct and strong_correct of your fleet"
+    )
     parser.add_argument("--out", type=Path, default=PACKAGE)
     options = parser.parse_args(arguments)
     rows, heldout = read_rows(options.data), read_rows(options.heldout)

@@ -1,0 +1,1 @@
+"""Parts of the evaluation of routing; `benchmarks/routing_eval.py` runs them."""

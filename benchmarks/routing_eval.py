@@ -1,0 +1,145 @@
+"""How good routing is: cost against quality on recorded outcomes, label matching, and the classifier's latency.
+
+    make eval-routing
+    python benchmarks/routing_eval.py --data ../shared/data
+
+Reads `routellm/outcomes.jsonl` (was the weak model right, was the strong one) and `clinc150/data_full.json` below
+`--data`. Every score is for a prompt that the router was not fitted to: five folds inside each set, identical prompts
+in one fold; across sets, fitted to the whole of the other. Writes benchmarks/out/routing.json and one plot for each
+setting (PNG and SVG) beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    # One core, as the latency targets say; set before numpy is imported.
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "services" / "classifier" / "training")]
+
+import numpy as np  # noqa: E402 -- after the number of threads
+from routing.intents import measure_intents  # noqa: E402 -- not installed
+from routing.latency import measure_latency  # noqa: E402 -- not installed
+from routing.measures import Floats, Measured, measure  # noqa: E402 -- not installed
+from routing.outcomes import FOLDS, Outcomes, read_outcomes  # noqa: E402 -- not installed
+from routing.plots import draw  # noqa: E402 -- not installed
+from routing.routers import Reader, Router, make_routers  # noqa: E402 -- not installed
+
+OUT = ROOT / "benchmarks" / "out" / "routing.json"
+RULES = ROOT / "mesh" / "profiles" / "rules.yaml"
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is trained on, and what is scored."""
+
+    name: str
+    train: Outcomes
+    test: Outcomes
+
+    def scores(self, router: Router) -> Floats:
+        """Returns a score for every prompt of the test set, by a router not fitted to it."""
+        everything = np.arange(len(self.test.prompts))
+        if self.train is not self.test:
+            return router(self.train, np.arange(len(self.train.prompts)), self.test, everything)
+        folds = self.test.folds(SEED)
+        scores = np.zeros(len(everything))
+        for fold in range(FOLDS):
+            outside = np.flatnonzero(folds == fold)
+            scores[outside] = router(self.test, np.flatnonzero(folds != fold), self.test, outside)
+        return scores
+
+
+def settings_of(sets: dict[str, Outcomes]) -> list[Setting]:
+    """Returns every set by itself, then every ordered pair of different ones."""
+    alone = [Setting(name, one, one) for name, one in sets.items()]
+    across = [Setting(f"{a}_to_{b}", sets[a], sets[b]) for a in sets for b in sets if a != b]
+    return alone + across
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures, prints a table and writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--skip", action="append", default=[], help="leave a router out, such as the slow `tfidf`")
+    parser.add_argument("--latency-rounds", type=int, default=1000)
+    options = parser.parse_args(arguments)
+    outcomes = options.data / "routellm" / "outcomes.jsonl"
+    if not outcomes.is_file():
+        print(
+            f"no outcomes at {outcomes}; name the folder that has routellm/outcomes.jsonl with --data", file=sys.stderr
+        )
+        return 2
+    report = evaluate(options.data, options.out.parent, options.skip, options.latency_rounds)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    _say(f"wrote {options.out}")
+    return 0
+
+
+def evaluate(data: Path, plots: Path, skip: Sequence[str] = (), rounds: int = 1000) -> dict[str, Any]:
+    """Returns the whole report."""
+    sets = read_outcomes(data / "routellm" / "outcomes.jsonl")
+    # Before the memory is full of matrices, and first, so that a broken package is found at once.
+    latency = measure_latency([prompt for one in sets.values() for prompt in one.prompts], RULES, rounds)
+    _say(f"latency {latency}")
+    routers = make_routers(Reader(lambda done: _say(f"  read {done} prompts") if done % 5000 == 0 else None))
+    report: dict[str, Any] = {}
+    for setting in settings_of(sets):
+        measured: dict[str, Measured] = {}
+        for name, router in routers.items():
+            if name in skip:
+                continue
+            start = time.monotonic()
+            measured[name] = measure(setting.scores(router), setting.test.weak, setting.test.strong)
+            _say(f"{setting.name:>16} {name:>9} {_line(measured[name])}  ({time.monotonic() - start:.0f} s)")
+        report[setting.name] = {name: _entry(one) for name, one in measured.items()}
+        draw(_title(setting), measured, plots, f"routing_{setting.name}")
+    clinc = data / "clinc150" / "data_full.json"
+    if clinc.is_file():
+        report["clinc"] = measure_intents(clinc, lambda note: _say(f"clinc: {note}"))
+        _say(f"clinc {report['clinc']}")
+    report["latency_ms"] = latency
+    report["machine"] = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine()}
+    return report
+
+
+def _entry(one: Measured) -> dict[str, Any]:
+    return {
+        "apgr": round(one.apgr, 4),
+        "apgr_ci": [round(bound, 4) for bound in one.apgr_ci],
+        "cpt50": round(one.cpt50, 4),
+        "cpt80": round(one.cpt80, 4),
+    }
+
+
+def _line(one: Measured) -> str:
+    low, high = one.apgr_ci
+    return f"APGR {one.apgr:.4f} [{low:.3f}, {high:.3f}]  CPT50 {one.cpt50:.3f}  CPT80 {one.cpt80:.3f}"
+
+
+def _title(setting: Setting) -> str:
+    name, train, test = setting.name, setting.train.name, setting.test.name
+    return f"{name}: five folds" if train == test else f"fitted to {train}, measured on {test}"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
