@@ -16,7 +16,7 @@ from tiermesh.mesh.follow import follow
 from tiermesh.mesh.publisher import Publisher
 from tiermesh.mesh.servicer import MeshServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
-from tiermesh.shared.config import ConfigError, TiermeshConfig
+from tiermesh.shared.config import ConfigError, TiermeshConfig, keep_last_good
 from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
@@ -38,11 +38,15 @@ class ControlPlane:
 
 
 def wire(
-    *, read_keys: Callable[[TiermeshConfig], ApiKeys], environ: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
+    *,
+    read_keys: Callable[[TiermeshConfig], ApiKeys],
+    environ: Mapping[str, str],
+    keep: Callable[[TiermeshConfig], None] = lambda _: None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> ControlPlane:
     """Connects the parts; opens nothing."""
     snapshots, subscribers = SnapshotCache(), Subscribers()
-    publisher = Publisher(snapshots, read_keys=read_keys, environ=environ, clock=clock)
+    publisher = Publisher(snapshots, read_keys=read_keys, environ=environ, clock=clock, keep=keep)
     ads, mesh = AdsServicer(snapshots, subscribers), MeshServicer(publisher, subscribers)
     return ControlPlane(
         publisher,
@@ -67,7 +71,11 @@ async def run(process: Process) -> None:
         OSError: the port is taken.
     """
     config, environ = process.config, process.environ
-    plane = wire(read_keys=lambda c: read_api_keys(c, process.state, environ), environ=environ)
+    plane = wire(
+        read_keys=lambda c: read_api_keys(c, process.state, environ),
+        environ=environ,
+        keep=lambda c: keep_last_good(c, process.state),
+    )
     if not plane.publisher.offer(config):
         raise ConfigError(plane.publisher.rejection)
     async with (

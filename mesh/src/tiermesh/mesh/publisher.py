@@ -28,7 +28,7 @@ class Published:
 
 
 class Publisher:
-    """Publishes what it is offered if it is sound."""
+    """Publishes what it is offered if it is sound, and has it kept for processes that start while the file is wrong."""
 
     def __init__(
         self,
@@ -37,11 +37,13 @@ class Publisher:
         read_keys: Callable[[TiermeshConfig], ApiKeys],
         environ: Mapping[str, str],
         clock: Clock,
+        keep: Callable[[TiermeshConfig], None] = lambda _: None,
     ) -> None:
         self._snapshots = snapshots
         self._read_keys = read_keys
         self._environ = environ
         self._clock = clock
+        self._keep = keep
         self._newest: TiermeshConfig | None = None
         self.published: Published | None = None
         """What is being served; None before the first sound configuration."""
@@ -64,6 +66,7 @@ class Publisher:
         except (ConfigError, InconsistentSnapshot, ParseError, ValueError) as error:
             return self._refuse(str(error))
         self.rejection = ""
+        self._keep(offered)
         if changed or self.published is None:
             self.published = Published(offered, snapshots["local"].version, self._clock.wall())
             _log.info("published", version=self.published.version)

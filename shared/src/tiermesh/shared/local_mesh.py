@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tiermesh.shared.config import TiermeshConfig, load_config
+from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config, load_or_last_good
 from tiermesh.shared.config._load import ENV_PREFIX
 
 NOTE = "mesh.json"
@@ -37,6 +37,17 @@ class LocalMesh:
             ConfigError: the file has become wrong or is gone.
         """
         return load_config(Path(self.config_path), self.overrides)
+
+    def config_in_force(self) -> tuple[TiermeshConfig, ConfigError | None]:
+        """Reads its configuration or, where the file has become wrong, the one that it accepted last.
+
+        Returns:
+            The configuration, and what is wrong with the file, or None.
+
+        Raises:
+            ConfigError: the file is wrong and nothing was accepted before.
+        """
+        return load_or_last_good(Path(self.config_path), self.overrides, Path(self.state))
 
     def write(self) -> None:
         """Leaves the note in the state folder."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config
+from tiermesh.shared.config import ConfigError, TiermeshConfig, load_or_last_good
 from tiermesh.shared.endpoints import replica_endpoint
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.telemetry import configure_logging, get_logger
@@ -80,7 +80,7 @@ def main(
     if arguments.config is None:
         parser.error("--config is required: name the configuration file, or set TIERMESH_CONFIG")
     try:
-        config = load_config(arguments.config.absolute(), os.environ)
+        config, wrong = load_or_last_good(arguments.config.absolute(), os.environ, arguments.state)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -100,6 +100,8 @@ def main(
         arguments.state.resolve(),
     )
     configure_logging(process.instance, level=config.logging.level)
+    if wrong is not None:
+        get_logger(program).error("starting with the configuration accepted last; the file is wrong", error=str(wrong))
     try:
         uvloop.run(run(process))
     except (OSError, ConfigError, TiermeshError) as error:

@@ -25,7 +25,7 @@ from tiermesh.mesh.local.log_files import format_line, parse_line, tail_of
 from tiermesh.mesh.local.status import log_names, read_status
 from tiermesh.mesh.local.supervision import Supervisor
 from tiermesh.mesh.local.up import Request, bring_up, describe_running, stay
-from tiermesh.shared.config import ConfigError
+from tiermesh.shared.config import ConfigError, TiermeshConfig
 from tiermesh.shared.local_mesh import (
     LocalMesh,
     MeshNotFound,
@@ -120,7 +120,7 @@ async def _down(layout: StateLayout, mesh: LocalMesh | None, *, now: bool) -> No
     config = None
     if mesh is not None:
         try:
-            config = mesh.load_config()
+            config, _ = mesh.config_in_force()
         except ConfigError as error:
             _say(f"the configuration has become wrong, so requests in flight are not waited for: {error}")
     result = await bring_down(layout, config, drain=not now, say=_say)
@@ -229,12 +229,15 @@ def _running(profile: str | None) -> Request:
         raise MeshNotFound(
             f"the mesh of {mesh.state} is not running any more; `tiermesh down` clears what is left, `tiermesh up` starts it"
         )
-    return _as_request(mesh, 600)
+    config, wrong = mesh.config_in_force()
+    if wrong is not None:
+        _say(f"the configuration file has become wrong; the mesh goes on with the one accepted last. {wrong}")
+    return _as_request(mesh, 600, config)
 
 
-def _as_request(mesh: LocalMesh, timeout: float) -> Request:
+def _as_request(mesh: LocalMesh, timeout: float, config: TiermeshConfig | None = None) -> Request:
     environ = {**os.environ, **mesh.overrides}
-    return Request(mesh, mesh.load_config(), find_installation(environ), environ, timeout)
+    return Request(mesh, config or mesh.load_config(), find_installation(environ), environ, timeout)
 
 
 def _layout(profile: str | None) -> StateLayout:

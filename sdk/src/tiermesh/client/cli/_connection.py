@@ -56,7 +56,7 @@ def find_ingress(environ: Mapping[str, str], *, target: str | None, profile: str
     if target:
         return Door(target, environ.get("TIERMESH_API_KEY"))
     mesh = find_mesh(environ, profile)
-    config = mesh.load_config()
+    config, _ = mesh.config_in_force()
     return Door(f"{reachable(config.network.bind)}:{config.network.ingress_port}", api_key(mesh, config, environ))
 
 
@@ -68,7 +68,7 @@ def find_trace_store(environ: Mapping[str, str], *, target: str | None, profile:
     """
     if target:
         return Door(target, None)
-    config = find_mesh(environ, profile).load_config()
+    config, _ = find_mesh(environ, profile).config_in_force()
     endpoint = replica_endpoint(config, TRACES, 0)
     return Door(f"{reachable(endpoint.host)}:{endpoint.port}", None)
 

@@ -1,6 +1,7 @@
 """The one configuration file: its schema, how it is read, and how changes are followed."""
 
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
+from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
 from tiermesh.shared.config._load import ConfigError, load_config, parse_config
 from tiermesh.shared.config._routing import BalanceConfig, BandConfig, CalibrationConfig, EscalationConfig
 from tiermesh.shared.config._schema import (
@@ -39,7 +40,9 @@ __all__ = [
     "TierConfig",
     "TiermeshConfig",
     "TracingConfig",
+    "keep_last_good",
     "load_config",
+    "load_or_last_good",
     "parse_config",
     "watch_config",
 ]

@@ -100,6 +100,21 @@ class RouterConfig(ServiceConfig):
     """Answer limit of requests that name none; capped by the tier's own."""
 
 
+class ClassifierConfig(ServiceConfig):
+    """The classifier: rules first, then a learnt model for what they are not sure of."""
+
+    model: str = "builtin"
+    """`builtin`, `off` for rules alone, or a folder written by `make train-classifier`."""
+    model_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 20
+    """Longest wait for the learnt model; past it the rules decide."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: object) -> object:
+        # YAML reads a bare `off` as false.
+        return "off" if value is False else value
+
+
 class CacheConfig(ServiceConfig):
     """The answer cache."""
 
@@ -249,7 +264,7 @@ class TiermeshConfig(_Section):
     escalation: EscalationConfig = EscalationConfig()
     balance: BalanceConfig = BalanceConfig()
     router: RouterConfig = RouterConfig()
-    classifier: ServiceConfig = ServiceConfig()
+    classifier: ClassifierConfig = ClassifierConfig()
     cache: CacheConfig = CacheConfig()
     tiers: Annotated[tuple[TierConfig, ...], Field(min_length=1, max_length=16)]
     """Model tiers, from the cheapest to the strongest."""
