@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from tiermesh.shared.config._lanes import LanesConfig
 from tiermesh.shared.config._routing import BalanceConfig, EscalationConfig
 from tiermesh.shared.config._section import Section as _Section
