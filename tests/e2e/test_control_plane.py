@@ -103,10 +103,17 @@ async def test_an_invalid_change_is_refused_with_its_reason_and_the_last_good_on
     async with Traffic(mesh) as traffic:
         await traffic.more(10)
         mesh.write(good + "\ntyers: []\n")
-        await until(lambda: "tyers" in mesh.tiermesh("status", check=False).stdout)
+        await until(lambda: "the newest file was refused" in mesh.tiermesh("status", check=False).stdout)
+        refused = mesh.tiermesh("status", check=False)
+        assert "tyers" in refused.stdout
+        assert refused.returncode == 1
+        # A service that dies now comes back with what was accepted last.
+        classifier = mesh.process("tiermesh.classifier")
+        classifier.kill()
+        await until(lambda: mesh.process("tiermesh.classifier").pid != classifier.pid)
         await traffic.more(20)
         mesh.write(good)
-        await until(lambda: "tyers" not in mesh.tiermesh("status", check=False).stdout)
+        await until(lambda: mesh.tiermesh("status", check=False).returncode == 0)
         await traffic.more(10)
     assert traffic.failures() == []
 
