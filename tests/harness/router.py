@@ -19,6 +19,10 @@ RAW = {
     "tenants": [{"name": "acme", "key_env": "KEYS"}],
     # Generous, so that a busy machine does not turn into misses; tests of the caps lower them.
     "deadlines": {"cache_ms": 5000, "classifier_ms": 5000},
+    "lanes": {
+        "simple": {"deadline_ms": 60000, "queue_ms": 5000},
+        "complex": {"deadline_ms": 60000, "queue_ms": 5000},
+    },
     "tiers": [
         {
             "name": "l0",

@@ -85,11 +85,12 @@ async def test_simulated_text_says_so(mesh):
     assert answer.headers["x-tiermesh-simulated"] == "true"
 
 
-async def test_the_label_is_sent_when_the_tier_starts_not_when_it_has_text(mesh):
+async def test_the_label_is_sent_with_the_first_text_not_with_the_last(mesh):
     gate = asyncio.Event()
-    mesh.engines["l1"].steps = [STARTED, gate, *answer_steps("late")[1:]]
+    mesh.engines["l1"].steps = [STARTED, piece("soon "), gate, *answer_steps("late")[1:]]
     call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
     assert (await call.read()).route.tier == "l1"
+    assert (await call.read()).delta.text == "soon "
     gate.set()
     assert [(await call.read()).WhichOneof("event") for _ in range(2)] == ["delta", "done"]
 
@@ -204,7 +205,7 @@ async def test_pinned_requests_never_move(mesh, error):
     assert not mesh.engines["l2"].requests
 
 
-@pytest.mark.parametrize("error", [BudgetExhausted("late"), InternalError("bug"), InvalidRequest("stop[0]: bad")])
+@pytest.mark.parametrize("error", [InternalError("bug"), InvalidRequest("stop[0]: bad")])
 async def test_other_failures_never_move(mesh, error):
     mesh.engines["l1"].error = error
     answer = await mesh.generate()
@@ -257,11 +258,22 @@ async def test_a_stream_without_a_terminal_event_is_a_failure(mesh):
     assert isinstance(answer.error, StreamBroken)
 
 
-async def test_a_stream_without_any_event_is_a_failure_too(mesh):
-    mesh.engines["l1"].steps = []
+@pytest.mark.parametrize("steps", [[], [STARTED], [STARTED, Unavailable("connection lost")]])
+async def test_a_tier_that_dies_before_its_first_text_is_followed_by_the_next_exactly_once(mesh, steps):
+    mesh.engines["l1"].steps = steps
     answer = await mesh.generate()
+    assert answer.text == "l2 says 你好"
+    assert answer.route.tier == "l2"
+    assert answer.route.reasons[-1] in {"broken_off:l1", "unavailable:l1"}
+    assert [len(engine.requests) for engine in mesh.engines.values()] == [0, 1, 1]
+
+
+async def test_a_pinned_stream_without_any_event_is_a_failure(mesh):
+    mesh.engines["l1"].steps = []
+    answer = await mesh.generate(ask(model="tier:l1"))
     assert answer.messages == []
     assert isinstance(answer.error, StreamBroken)
+    assert not mesh.engines["l2"].requests
 
 
 async def test_an_engines_own_failure_keeps_its_reason(mesh):
@@ -428,7 +440,7 @@ async def test_bad_requests_are_refused_by_field_and_the_next_one_works(mesh, re
 async def test_a_piece_of_a_choice_nobody_asked_for_breaks_the_answer_off(mesh):
     # A choice that was not asked for is beyond what an engine may send.
     wrong = engine_pb2.GenerateResponse(delta=answer_pb2.Delta(choice_index=7, text="secret"))
-    mesh.engines["l1"].steps = [STARTED, wrong, *answer_steps("x")[1:]]
+    mesh.engines["l1"].steps = [STARTED, piece("good"), wrong, *answer_steps("x")[1:]]
     answer = await mesh.generate()
     assert answer.last.failure.reason == "STREAM_BROKEN"
     assert "secret" not in answer.last.failure.message

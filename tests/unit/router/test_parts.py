@@ -107,6 +107,7 @@ def test_only_failures_that_another_tier_need_not_share_move_on(reason):
         "NO_ELIGIBLE_TIER": "unavailable",
         "MODEL_LOAD_FAILED": "unavailable",
         "DEVICE_FAILED": "unavailable",
+        "STREAM_BROKEN": "broken_off",
         "OUT_OF_MEMORY": "unavailable",
         "QUEUE_FULL": "queue_full",
         "RATE_LIMITED": "queue_full",

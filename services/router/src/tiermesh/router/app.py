@@ -17,13 +17,17 @@ from tiermesh.router.adapters.grpc_cache import GrpcCache
 from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.background import BackgroundStores
+from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
+from tiermesh.router.quota import EscalationQuota
 from tiermesh.router.servicer import RouterServicer
 from tiermesh.router.settings import Settings, Snapshot, make_snapshot
 from tiermesh.router.tier_health import TierHealth
+from tiermesh.router.tier_loads import TierLoads
+from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
 from tiermesh.shared.endpoints import CACHE, CLASSIFIER, mesh_target, span_endpoint
@@ -56,12 +60,14 @@ def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock =
         clock: Time.
     """
     cache = GrpcCache(connect(CACHE), tracer)
-    health, stores = TierHealth(clock), BackgroundStores(cache, clock)
+    stores = BackgroundStores(cache, clock)
+    quota = EscalationQuota(burst=settings.current.config.escalation.burst)
+    watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota)
     flow = RequestFlow(
         cache=cache,
         classifier=GrpcClassifier(connect(CLASSIFIER), tracer),
-        generation=Generation(engines=GrpcEnginePool(connect, tracer), health=health, stores=stores, clock=clock),
-        health=health,
+        generation=Generation(engines=GrpcEnginePool(connect, tracer), watch=watch, stores=stores, clock=clock),
+        watch=watch,
         clock=clock,
     )
     router, openai = RouterServicer(flow, settings, clock), OpenAIServicer(flow, settings, clock)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.common.v1 import answer_pb2, ledger_pb2
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import (
     ContextTooLong,
     DeadlineError,
     InferenceTimeout,
+    InternalError,
     NoEligibleTier,
     NotApplicable,
     OutOfMemory,
@@ -28,6 +29,8 @@ Failures = Sequence[tuple[str, TiermeshError]]
 def why_next(error: TiermeshError) -> str | None:
     """Returns why the next candidate may be tried after `error`, as a label's reason, or None.
 
+    To be asked only before anything of the answer has gone out.
+
     Only failures that another tier need not share move a request on: a deadline that has passed
     for one has passed for all, and a defect must not be hidden.
     """
@@ -40,12 +43,20 @@ def why_next(error: TiermeshError) -> str | None:
     if isinstance(error, ContextTooLong):
         # The router's token count is an estimate, the engine's is not.
         return "context_too_long"
+    if isinstance(error, StreamBroken):
+        # Nothing of it has gone out yet.
+        return "broken_off"
     return None
 
 
 def is_outage(error: TiermeshError) -> bool:
     """Returns whether `error` says that the tier, not the request, is in trouble."""
     return isinstance(error, Unavailable)
+
+
+def is_fault(error: TiermeshError) -> bool:
+    """Returns whether `error` counts against the tier when tiers are weighed."""
+    return isinstance(error, Unavailable | OutOfMemory | StreamBroken | InferenceTimeout | InternalError)
 
 
 def broken_off(error: TiermeshError, *, tier: str, pieces: int, budget: Budget) -> TiermeshError:
@@ -98,9 +109,9 @@ def error_of(failure: answer_pb2.Failure) -> TiermeshError:
     return error_for_reason(failure.reason, failure.message, field=failure.field, retry_after=retry_after)
 
 
-def failure_of(error: TiermeshError) -> answer_pb2.Failure:
+def failure_of(error: TiermeshError, ledger: ledger_pb2.Ledger | None = None) -> answer_pb2.Failure:
     """Returns the terminal event that reports an error."""
-    failure = answer_pb2.Failure(reason=error.reason, message=error.message, field=error.field)
+    failure = answer_pb2.Failure(reason=error.reason, message=error.message, field=error.field, ledger=ledger)
     if error.retry_after is not None:
         failure.retry_after.FromMilliseconds(round(error.retry_after * 1000))
     return failure

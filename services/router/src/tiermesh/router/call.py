@@ -9,6 +9,7 @@ from typing import Any
 
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.account import Account
 from tiermesh.router.settings import Snapshot
 from tiermesh.shared import headers
 from tiermesh.shared.budget import Budget, current_budget
@@ -30,6 +31,8 @@ class Caller:
     budget: Budget
     arrived: float
     """Seconds on the router's clock."""
+    own_deadline: bool = True
+    """Whether the caller sent a deadline; `budget` is the default one otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Call:
     trace_id: str
     span: Span
     """The server span. The current span changes while an engine streams; this one does not."""
+    account: Account
+    """Where its time goes."""
 
 
 def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
@@ -57,19 +62,21 @@ def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
     if not tenant:
         raise Unauthenticated(f"the call names no tenant ({headers.TENANT}); send it through the mesh's ingress")
     budget = current_budget()
-    if context.time_remaining() is None:
+    own_deadline = context.time_remaining() is not None
+    if not own_deadline:
         budget = budget.child(cap=snapshot.config.deadlines.default_ms / 1000)
         # The server wrote its own, longer limit there.
         get_current_span().set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
     request_id = found.get(headers.REQUEST_ID, "")
     if not _REQUEST_ID.fullmatch(request_id):
         request_id = str(uuid.uuid4())
-    return Caller(tenant, request_id, found.get(_CACHE_CONTROL, ""), budget, arrived)
+    return Caller(tenant, request_id, found.get(_CACHE_CONTROL, ""), budget, arrived, own_deadline)
 
 
-def make_call(caller: Caller, request: router_pb2.GenerateRequest, snapshot: Snapshot) -> Call:
+def make_call(caller: Caller, request: router_pb2.GenerateRequest, snapshot: Snapshot, clock: Clock) -> Call:
     """Returns the call of a valid request; its trace is the current one."""
-    return Call(caller, request, snapshot, current_trace_id(), get_current_span())
+    account = Account(caller.budget, caller.arrived, clock)
+    return Call(caller, request, snapshot, current_trace_id(), get_current_span(), account)
 
 
 _READ = frozenset({headers.TENANT, headers.REQUEST_ID, _CACHE_CONTROL})

@@ -15,14 +15,14 @@ class Completed:
 
     finishes: Sequence[answer_pb2.ChoiceFinish]
     usage: answer_pb2.Usage
-    """Tokens that the answer took when it was made."""
+    """Tokens over every attempt; for a cache hit, those that the answer took when it was made."""
     attempts: Sequence[router_pb2.Attempt]
     """Every engine call made; none for a cache hit."""
     from_cache: bool
     ttft_s: float
     """From the request's arrival to the first piece of text."""
-    total_s: float
-    """From the request's arrival to the end."""
+    reasons: Sequence[str] = ()
+    """What came up after the label."""
 
 
 Event = router_pb2.RouteLabel | answer_pb2.Delta | Completed

@@ -24,6 +24,7 @@ class RequestFacts:
     """Most tokens of one choice that the caller allows."""
     has_tool_history: bool
     wants_logprobs: bool
+    priority: int = chat_pb2.PRIORITY_INTERACTIVE
 
 
 def facts_of(request: router_pb2.GenerateRequest) -> RequestFacts:
@@ -34,6 +35,7 @@ def facts_of(request: router_pb2.GenerateRequest) -> RequestFacts:
         max_tokens=sampling.max_tokens if sampling.HasField("max_tokens") else None,
         has_tool_history=any(m.tool_calls or m.role == chat_pb2.ROLE_TOOL for m in request.messages),
         wants_logprobs=sampling.logprobs,
+        priority=request.priority,
     )
 
 

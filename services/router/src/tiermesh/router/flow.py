@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
@@ -30,10 +30,14 @@ from tiermesh.router.models import AUTO, pinned_tiers
 from tiermesh.router.policy import Classification, Decision, decide
 from tiermesh.router.ports import CachePort, ClassifierPort
 from tiermesh.router.task_types import task_type_name
-from tiermesh.router.tier_health import TierHealth
+from tiermesh.router.tier_watch import TierWatch
+from tiermesh.shared.budget import Budget
 from tiermesh.shared.canonical import fingerprint
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import TiermeshError
+
+Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, cache_pb2.CacheKey | None]
+"""What `Generation.run` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class RequestFlow:
         cache: Answers given before.
         classifier: Judges requests.
         generation: Runs engines.
-        health: Which tiers have just failed.
+        watch: What is known of the tiers.
         clock: Time.
     """
 
@@ -63,13 +67,13 @@ class RequestFlow:
         cache: CachePort,
         classifier: ClassifierPort,
         generation: Generation,
-        health: TierHealth,
+        watch: TierWatch,
         clock: Clock,
     ) -> None:
         self._cache = cache
         self._classifier = classifier
         self._generation = generation
-        self._health = health
+        self._watch = watch
         self._clock = clock
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -78,6 +82,20 @@ class RequestFlow:
         Raises:
             TiermeshError: the request failed. Nothing was yielded if no tier had started.
         """
+        try:
+            routed = await self._route(call)
+            if isinstance(routed, cache_pb2.CachedAnswer):
+                for event in self._replay(call, routed):
+                    yield event
+                return
+            async with aclosing(self._generation.run(*routed)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            observe.record_ledger(call.span, call.account.close())
+
+    async def _route(self, call: Call) -> cache_pb2.CachedAnswer | Order:
+        """Returns the cached answer, or what to generate."""
         request, config = call.request, call.snapshot.config
         # Before any call is made: a name that does not exist must not reach the cache.
         pinned_tiers(request.model, config.tiers)
@@ -93,17 +111,14 @@ class RequestFlow:
         finally:
             judging.cancel()
         if cached is not None:
-            for event in self._replay(call, cached):
-                yield event
-            return
+            return cached
         observe.record_classification(call.span, judgement)
         decision = self._decide(call, judgement)
         if decision.refusal is not None:
             raise decision.refusal
+        call = _in_lane(call, decision.lane)
         store_key = key if plan.write else None
-        async with aclosing(self._generation.run(call, decision, cache_status, store_key)) as events:
-            async for event in events:
-                yield event
+        return call, decision, cache_status, store_key
 
     async def explain(self, call: Call) -> Explanation:
         """Returns where a valid request would go, without running a model or touching the cache.
@@ -146,7 +161,7 @@ class RequestFlow:
             model=call.request.model,
             classification=_classification(judgement),
             config=call.snapshot.config,
-            unavailable=self._health.unavailable(),
+            unavailable=self._watch.health.unavailable(),
         )
 
     async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:
@@ -156,20 +171,32 @@ class RequestFlow:
             max_tokens=call.request.sampling.max_tokens,
         )
         cap = call.snapshot.config.deadlines.classifier_ms / 1000
+        begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
         try:
-            return await self._classifier.classify(request, budget=call.caller.budget.child(cap=cap))
-        except TiermeshError:
+            judgement = await self._classifier.classify(request, budget=budget)
+            outcome = "ok"
+        except TiermeshError as error:
             # Late, gone or broken alike: policy has a rule for requests that nobody judged.
+            outcome = error.reason
             return None
+        else:
+            return judgement
+        finally:
+            call.account.add("classifier", begin, budget=budget, outcome=outcome)
 
     async def _lookup(
         self, call: Call, key: cache_pb2.CacheKey
     ) -> tuple[router_pb2.CacheStatus.ValueType, cache_pb2.CachedAnswer | None]:
         cap = call.snapshot.config.deadlines.cache_ms / 1000
+        begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
         try:
-            found = await self._cache.lookup(key, budget=call.caller.budget.child(cap=cap))
-        except TiermeshError:
+            found = await self._cache.lookup(key, budget=budget)
+            outcome = "miss" if found is None else "hit"
+        except TiermeshError as error:
+            outcome = error.reason
             return router_pb2.CACHE_STATUS_UNAVAILABLE, None
+        finally:
+            call.account.add("cache", begin, budget=budget, outcome=outcome)
         return (router_pb2.CACHE_STATUS_MISS if found is None else router_pb2.CACHE_STATUS_HIT), found
 
     def _replay(self, call: Call, cached: cache_pb2.CachedAnswer) -> Sequence[Event]:
@@ -178,7 +205,18 @@ class RequestFlow:
         observe.record_route(call.span, label, tenant=call.caller.tenant)
         observe.record_first_text(call.span, elapsed)
         observe.record_usage(call.span, cached.usage)
-        return [label, *cached.deltas, Completed(cached.finishes, cached.usage, (), True, elapsed, elapsed)]
+        return [label, *cached.deltas, Completed(cached.finishes, cached.usage, (), True, elapsed)]
+
+
+def _in_lane(call: Call, lane: str) -> Call:
+    """Returns the call with its lane's deadline, where that counts for callers that sent none."""
+    call.account.enter_lane(lane)
+    lanes, caller = call.snapshot.config.lanes, call.caller
+    if caller.own_deadline or not lanes.default_deadlines:
+        return call
+    ends = caller.arrived + lanes.table(lane).deadline_ms / 1000
+    budget = Budget(min(caller.budget.deadline, ends), caller.budget.clock)
+    return replace(call, caller=replace(caller, budget=budget))
 
 
 def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classification | None:
@@ -191,4 +229,5 @@ def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classif
         rules=tuple(response.rules),
         languages=tuple(response.languages),
         prompt_tokens=response.estimated_prompt_token_count,
+        confidence=response.confidence,
     )

@@ -49,6 +49,7 @@ def decided_label(
         ],
         simulated=simulated,
         config_version=call.snapshot.version,
+        lane=decision.lane,
     )
 
 

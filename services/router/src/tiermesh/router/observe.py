@@ -8,8 +8,10 @@ from opentelemetry.trace import Span
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.confidence import Judgement
 from tiermesh.router.label import cache_status_name
 from tiermesh.router.task_types import task_type_name
+from tiermesh.shared.ledger import PART_NAMES, Statement
 
 
 def record_classification(span: Span, response: classifier_pb2.ClassifyResponse | None) -> None:
@@ -52,6 +54,37 @@ def record_attempts(span: Span, attempts: Sequence[router_pb2.Attempt]) -> None:
     """Writes every engine call made, as `tier=outcome`."""
     if attempts and span.is_recording():
         span.set_attribute("tiermesh.attempts", tuple(f"{a.tier}={a.outcome}" for a in attempts))
+
+
+def record_judgement(span: Span, tier: str, judgement: Judgement) -> None:
+    """Writes what was thought of a tier's answer; `tiermesh calibrate` reads features and confidence from here."""
+    if not span.is_recording():
+        return
+    found: dict[str, str | float] = {"tiermesh.judged.tier": tier, "tiermesh.judged.step": judgement.step.value}
+    if judgement.objection:
+        found["tiermesh.judged.objection"] = judgement.objection
+    if judgement.confidence is not None:
+        found["tiermesh.judged.confidence"] = round(judgement.confidence, 4)
+    if judgement.features is not None:
+        found["tiermesh.judged.mean_logprob"] = round(judgement.features.mean_logprob, 4)
+        found["tiermesh.judged.worst_window_logprob"] = round(judgement.features.worst_window_logprob, 4)
+        found["tiermesh.judged.mean_margin"] = round(judgement.features.mean_margin, 4)
+    span.set_attributes(found)
+
+
+def record_ledger(span: Span, statement: Statement) -> None:
+    """Writes where the time went, in milliseconds."""
+    if not span.is_recording():
+        return
+    found: dict[str, str | float] = {
+        f"tiermesh.ledger.{name}_ms": round(getattr(statement.parts, name) * 1000, 2) for name in PART_NAMES
+    }
+    found["tiermesh.ledger.total_ms"] = round(statement.total * 1000, 2)
+    found["tiermesh.ledger.held_ms"] = round(statement.ledger.held * 1000, 2)
+    found["tiermesh.budget.out_ms"] = round(statement.budget_out * 1000, 1)
+    if statement.ledger.lane:
+        found["tiermesh.lane"] = statement.ledger.lane
+    span.set_attributes(found)
 
 
 def record_first_text(span: Span, seconds: float) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tiermesh.router.facts import RequestFacts
+from tiermesh.router.lanes import SIMPLE, lane_of
 from tiermesh.router.models import pinned_tiers
 from tiermesh.router.task_types import UNSPECIFIED
 from tiermesh.shared.config import TierConfig, TiermeshConfig
@@ -56,6 +57,8 @@ class Classification:
     languages: tuple[str, ...] = ()
     prompt_tokens: int = 0
     """0 where the classifier did not estimate it."""
+    confidence: float | None = None
+    """How sure the classifier is of the kind of work; None where it did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,13 @@ class Decision:
     rules: tuple[str, ...] = ()
     last_resort: frozenset[str] = frozenset()
     """Candidates weaker than the request needs."""
+    lane: str = SIMPLE
+    """Whose table of caps and reserves counts."""
+    confidence: float | None = None
+    """How sure the classifier is; None where nothing judged the request."""
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    """Most tokens of one choice."""
     refusal: TiermeshError | None = field(default=None, compare=False)
     """Why there is no candidate."""
 
@@ -146,6 +156,10 @@ def decide(
         source=judged.source,
         rules=judged.rules,
         last_resort=weaker,
+        lane=lane_of(facts.priority, judged.complexity, config.lanes),
+        confidence=judged.confidence,
+        prompt_tokens=tokens,
+        answer_tokens=answer,
         refusal=refusal,
     )
 

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.common.v1 import answer_pb2, ledger_pb2
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+from tiermesh.router.account import ledger_message
 from tiermesh.router.attempt import failure_of
-from tiermesh.router.call import make_call, read_caller
+from tiermesh.router.call import Call, make_call, read_caller
 from tiermesh.router.events import Completed
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.label import label_headers
@@ -36,7 +37,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         snapshot = self._settings.current
         caller = read_caller(context, snapshot, self._clock)
         check_request(request)
-        call = make_call(caller, request, snapshot)
+        call = make_call(caller, request, snapshot, self._clock)
         begun = False
         try:
             async with aclosing(self._flow.answer(call)) as events:
@@ -44,19 +45,19 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                     if isinstance(event, answer_pb2.Delta):
                         yield router_pb2.GenerateResponse(delta=event)
                     elif isinstance(event, Completed):
-                        yield router_pb2.GenerateResponse(done=_done(event))
+                        yield router_pb2.GenerateResponse(done=_done(event, call))
                     else:
                         await context.send_initial_metadata(label_headers(event))
                         begun = True
                         yield router_pb2.GenerateResponse(route=event)
         except TiermeshError as error:
             if begun:
-                yield router_pb2.GenerateResponse(failure=failure_of(error))
+                yield router_pb2.GenerateResponse(failure=failure_of(error, _ledger(call)))
             raise
         except Exception:
             # A defect: the caller learns that the answer is not complete, the log learns the rest.
             if begun:
-                failure = failure_of(InternalError("an unexpected error ended the answer"))
+                failure = failure_of(InternalError("an unexpected error ended the answer"), _ledger(call))
                 yield router_pb2.GenerateResponse(failure=failure)
             raise
 
@@ -65,7 +66,7 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         snapshot = self._settings.current
         caller = read_caller(context, snapshot, self._clock)
         check_request(request.request)
-        explanation = await self._flow.explain(make_call(caller, request.request, snapshot))
+        explanation = await self._flow.explain(make_call(caller, request.request, snapshot, self._clock))
         return router_pb2.ExplainResponse(
             route=explanation.label,
             classification=explanation.classification,
@@ -74,9 +75,15 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         )
 
 
-def _done(end: Completed) -> router_pb2.Done:
+def _ledger(call: Call) -> ledger_pb2.Ledger:
+    return ledger_message(call.account.close())
+
+
+def _done(end: Completed, call: Call) -> router_pb2.Done:
     usage = answer_pb2.Usage() if end.from_cache else end.usage
-    done = router_pb2.Done(finishes=end.finishes, usage=usage, attempts=end.attempts)
+    done = router_pb2.Done(finishes=end.finishes, usage=usage, attempts=end.attempts, reasons=end.reasons)
     done.time_to_first_token.FromNanoseconds(round(end.ttft_s * 1e9))
-    done.total.FromNanoseconds(round(end.total_s * 1e9))
+    done.ledger.CopyFrom(_ledger(call))
+    # The ledger's own total: the two must not differ by the time between two readings of the clock.
+    done.total.CopyFrom(done.ledger.total)
     return done

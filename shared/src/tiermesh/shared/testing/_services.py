@@ -153,7 +153,8 @@ class ScriptedEngine(_Told, engine_pb2_grpc.EngineServiceServicer):
                     raise step
                 else:
                     yield step
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
+            # The one strikes where it waits, the other where it has just sent something.
             self.abandoned.set()
             raise
 

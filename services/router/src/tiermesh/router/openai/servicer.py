@@ -40,7 +40,7 @@ class OpenAIServicer(openai_pb2_grpc.OpenAIServiceServicer):
         snapshot = self._settings.current
         caller = read_caller(context, snapshot, self._clock)
         chat = read_chat_request(request.data, max_bytes=snapshot.config.limits.max_request_bytes)
-        call = make_call(caller, chat.request, snapshot)
+        call = make_call(caller, chat.request, snapshot, self._clock)
         if not chat.stream:
             yield await self._document(call, context)
             return

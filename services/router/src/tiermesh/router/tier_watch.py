@@ -1,0 +1,48 @@
+"""Everything that this router knows of its tiers at one moment, behind one door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiermesh.router.escalation import Target
+from tiermesh.router.estimates import TierEstimates
+from tiermesh.router.quota import EscalationQuota
+from tiermesh.router.tier_health import TierHealth
+from tiermesh.router.tier_loads import TierLoads
+from tiermesh.shared.config import LaneConfig, TierConfig, TiermeshConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TierWatch:
+    """Health, load, estimates and the escalation quota."""
+
+    health: TierHealth
+    loads: TierLoads
+    estimates: TierEstimates
+    quota: EscalationQuota
+
+    def p95_s(self, tier: TierConfig, lane: LaneConfig, *, prompt_tokens: int, answer_tokens: int) -> float:
+        """Returns the predicted 95th percentile of a tier's answer in seconds.
+
+        A tier that has not answered yet is expected to take its lane's shares.
+        """
+        load = self.loads.current().get(tier.name)
+        known = self.estimates.p95_s(
+            tier.name,
+            prompt_tokens=prompt_tokens,
+            max_tokens=min(answer_tokens, tier.answer_tokens),
+            queue_free=load is not None and load.has_free_slot,
+        )
+        return (lane.queue_ms + lane.model_ms + lane.finish_ms) / 1000 if known is None else known
+
+    def target(
+        self, tier: TierConfig, lane: LaneConfig, config: TiermeshConfig, *, prompt_tokens: int, answer_tokens: int
+    ) -> Target:
+        """Returns a tier as the gates look at it."""
+        load = self.loads.current().get(tier.name)
+        return Target(
+            tier.name,
+            healthy=tier.name not in self.health.unavailable(),
+            has_room=load is None or not load.backlogged(config.balance.backlog),
+            p95_s=self.p95_s(tier, lane, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
+        )
