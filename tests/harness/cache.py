@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import grpc
 from harness.answers import make_answer, make_key
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
-from tiermesh.cache.app import wire
-from tiermesh.cache.ports import AnswerStore
+from tiermesh.cache.app import SemanticParts, wire
+from tiermesh.cache.ports import AnswerStore, ChangeLog
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
@@ -75,12 +75,17 @@ def cache_config(**cache: object) -> TiermeshConfig:
 
 @asynccontextmanager
 async def running_cache(
-    store: AnswerStore, *, clock: Clock = SYSTEM_CLOCK, **cache: object
+    store: AnswerStore,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    log: ChangeLog | None = None,
+    semantic: SemanticParts | None = None,
+    **cache: object,
 ) -> AsyncIterator[RunningCache]:
     """Serves a cache over a store on a free port."""
     with recorded_tracing() as tracing:
         async with (
-            wire(cache_config(**cache), store, clock=clock) as service,
+            wire(cache_config(**cache), store, clock=clock, log=log, semantic=semantic) as service,
             open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):

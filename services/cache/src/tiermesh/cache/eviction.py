@@ -7,9 +7,10 @@ that does not grow with the number of entries.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 _K = TypeVar("_K")
 SAMPLE = 16
@@ -41,3 +42,29 @@ def least_worth(sample: Iterable[tuple[_K, Worth]], now: float) -> _K:
         now: Monotonic time, in seconds.
     """
     return min(sample, key=lambda entry: entry[1].at(now))[0]
+
+
+class SampledKeys(Generic[_K]):
+    """Keys of which a few can be taken at random, at the same cost however many there are."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._keys: list[_K] = []
+        self._places: dict[_K, int] = {}
+
+    def add(self, key: _K) -> None:
+        """Adds a key that is not there yet."""
+        self._places[key] = len(self._keys)
+        self._keys.append(key)
+
+    def discard(self, key: _K) -> None:
+        """Removes a key; the last one takes its place."""
+        place = self._places.pop(key)
+        last = self._keys.pop()
+        if last != key:
+            self._keys[place] = last
+            self._places[last] = place
+
+    def sample(self) -> list[_K]:
+        """Returns up to `SAMPLE` different keys."""
+        return self._rng.sample(self._keys, min(SAMPLE, len(self._keys)))

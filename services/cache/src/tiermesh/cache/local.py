@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.eviction import SAMPLE, Worth, least_worth
+from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
 from tiermesh.shared.clock import Clock
 
 
@@ -43,9 +43,8 @@ class LocalAnswers:
         self._max_bytes = max_bytes
         self._hold_s = hold_s
         self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 -- a sample, not a secret
         self._kept: dict[bytes, _Kept] = {}
-        self._keys: list[bytes] = []
+        self._keys = SampledKeys[bytes](rng or random.Random())  # noqa: S311 -- a sample, not a secret
         self._bytes = 0
         self.epoch = 0
         """Counts the changes that were heard of; what was read under another one is not kept."""
@@ -82,7 +81,7 @@ class LocalAnswers:
         while self._kept and (len(self._kept) >= self._max_entries or self._bytes + size > self._max_bytes):
             self._evict(now)
         self._kept[key] = _Kept(answer, stored_bytes, size, now + self._hold_s, now)
-        self._keys.append(key)
+        self._keys.add(key)
         self._bytes += size
 
     def drop(self, key: bytes) -> None:
@@ -99,17 +98,12 @@ class LocalAnswers:
     def _remove(self, key: bytes) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
+            self._keys.discard(key)
             self._bytes -= kept.size_bytes
 
     def _evict(self, now: float) -> None:
-        if len(self._keys) > 2 * len(self._kept) + SAMPLE:
-            self._keys = list(self._kept)
-        sample: list[tuple[bytes, Worth]] = []
-        while not sample:
-            for _ in range(SAMPLE):
-                key = self._rng.choice(self._keys)
-                kept = self._kept.get(key)
-                if kept is not None:
-                    saves = kept.answer.usage.completion_token_count * 4 + kept.answer.usage.prompt_token_count
-                    sample.append((key, Worth(saves, kept.size_bytes, kept.used_at)))
-        self._remove(least_worth(sample, now))
+        self._remove(least_worth(((key, self._worth(self._kept[key])) for key in self._keys.sample()), now))
+
+    def _worth(self, kept: _Kept) -> Worth:
+        usage = kept.answer.usage
+        return Worth(usage.prompt_token_count + 4 * usage.completion_token_count, kept.size_bytes, kept.used_at)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tiermesh.cache.eviction import SAMPLE, Worth, least_worth
+from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
 from tiermesh.cache.ports import Neighbours
 from tiermesh.cache.semantic.question import Question, question_of
 from tiermesh.cache.semantic.records import Record
@@ -67,6 +67,7 @@ class QuestionIndex:
         self._known: dict[int, Known] = {}
         self._numbers: dict[bytes, int] = {}
         self._partitions: dict[bytes, _Partition] = {}
+        self._keys = SampledKeys[int](self._rng)
         self._next = 0
 
     def __len__(self) -> int:
@@ -90,12 +91,14 @@ class QuestionIndex:
             part.neighbours.add(number, record.vector)
         self._known[number] = Known(record, question, self._clock.monotonic())
         self._numbers[record.entry] = number
+        self._keys.add(number)
 
     def remove(self, entry: bytes) -> None:
         """Forgets the question of an answer."""
         number = self._numbers.pop(entry, None)
         if number is None:
             return
+        self._keys.discard(number)
         known = self._known.pop(number)
         part = self._partitions[known.record.partition]
         part.count -= 1
@@ -141,22 +144,8 @@ class QuestionIndex:
         return Candidate(known, similarity)
 
     def _evict(self) -> None:
-        now = self._clock.monotonic()
-        numbers = self._sample()
-        sample = [(n, self._worth(self._known[n])) for n in numbers]
-        self.remove(self._known[least_worth(sample, now)].record.entry)
-
-    def _sample(self) -> list[int]:
-        # Numbers rise and most are there still, so guessing one is cheaper than listing them all.
-        found: list[int] = []
-        first = next(iter(self._known))
-        for _ in range(SAMPLE * 4):
-            number = self._rng.randrange(first, self._next)
-            if number in self._known:
-                found.append(number)
-            if len(found) == SAMPLE:
-                break
-        return found or [first]
+        sample = [(number, self._worth(self._known[number])) for number in self._keys.sample()]
+        self.remove(self._known[least_worth(sample, self._clock.monotonic())].record.entry)
 
     def _worth(self, known: Known) -> Worth:
         return Worth(known.record.cost, len(known.record.text) * 4 + len(known.record.vector), known.used_at)

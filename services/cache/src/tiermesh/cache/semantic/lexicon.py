@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 ENGLISH_TOKEN = re.compile(r"\d[\d.,:/-]*\d|\d|[a-z]+|'s")
-CHINESE_TOKEN = re.compile(r"\d[\d.,:/-]*\d|\d|[a-z]+|[\u3400-\u4dbf\u4e00-\u9fff]")
+CHINESE_TOKEN = re.compile(r"\d[\d.,:/-]*\d|\d|[a-z]+|[\u3007\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tiermesh.cache.semantic.numerals import numerals_in
 from tiermesh.cache.semantic.stems import stem
 
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "「": '"', "」": '"', "『": '"', "』": '"'})
-_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
+_HAN = re.compile(r"[\u3007\u3400-\u4dbf\u4e00-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SHORT = (
     (re.compile(r"\bcan(?:'t|not)\b"), "can not"),

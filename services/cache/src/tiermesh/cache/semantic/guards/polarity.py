@@ -26,14 +26,15 @@ def refuse(asked: Question, known: Question) -> str | None:
     if negations(asked) != negations(known):
         return "one of them denies"
     lexicon = english() if asked.language == "en" else chinese()
-    return _opposed(set(asked.content), set(known.content), lexicon.opposites) or _prefixed(asked, known)
+    return _opposed(set(asked.tokens), set(known.tokens), lexicon.opposites) or _prefixed(asked, known)
 
 
 def negations(question: Question) -> int:
     """Counts the words that deny."""
-    if question.language == "zh":
-        return len(_NOT_ZH.findall(_ASKING_ZH.sub("", question.text)))
-    return sum(word in _NOT_EN for word in question.words)
+    english = sum(word in _NOT_EN for word in question.words)
+    if question.language != "zh":
+        return english
+    return english + len(_NOT_ZH.findall(_ASKING_ZH.sub("", question.text)))
 
 
 def _opposed(asked: set[str], known: set[str], opposites: Mapping[str, frozenset[str]]) -> str | None:

@@ -1,0 +1,148 @@
+"""The semantic tier without a model: words are hashed into vectors, and the log is a list."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+from collections.abc import Mapping
+
+from harness.answers import fingerprint, make_answer, make_key
+from harness.cache import RunningCache
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.cache.ports import LogPage
+from tiermesh.shared.errors import Unavailable
+
+DIMENSIONS = 64
+
+
+class FakeEmbedder:
+    """Texts that share words are alike; texts with other than ASCII letters have unknown tokens."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def embed(self, text: str) -> bytes:
+        """Returns a normalised vector, or nothing."""
+        self.texts.append(text)
+        if not text.isascii():
+            return b""
+        values = [0.0] * DIMENSIONS
+        for word in text.lower().rstrip("?.!").split():
+            values[hashlib.sha256(word.encode()).digest()[0] % DIMENSIONS] += 1
+        norm = sum(value * value for value in values) ** 0.5
+        return struct.pack(f"{DIMENSIONS}e", *(value / norm for value in values))
+
+
+class FakeNeighbours:
+    """Compares with every vector."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[int, tuple[float, ...]] = {}
+
+    def add(self, number: int, vector: bytes) -> None:
+        """Adds a vector."""
+        self.vectors[number] = struct.unpack(f"{len(vector) // 2}e", vector)
+
+    def remove(self, number: int) -> None:
+        """Removes a vector."""
+        self.vectors.pop(number, None)
+
+    def nearest(self, vector: bytes) -> tuple[int, float] | None:
+        """Returns the nearest vector's number and cosine."""
+        scored = [(self.similarity(number, vector), number) for number in self.vectors]
+        return (max(scored)[1], max(scored)[0]) if scored else None
+
+    def similarity(self, number: int, vector: bytes) -> float:
+        """Returns the cosine of one of them."""
+        asked = struct.unpack(f"{len(vector) // 2}e", vector)
+        return sum(a * b for a, b in zip(asked, self.vectors[number], strict=True))
+
+
+class FakeChangeLog:
+    """A log that several caches of one process may share. Set `down` to refuse everything."""
+
+    def __init__(self) -> None:
+        self.changes: list[bytes] = []
+        self.questions: list[Mapping[bytes, bytes]] = []
+        self.down = False
+        self.grown = asyncio.Event()
+
+    async def append_change(self, key: bytes) -> None:
+        """Says that an answer changed."""
+        self._check()
+        self.changes.append(key)
+        self.grown.set()
+
+    async def append_question(self, fields: Mapping[bytes, bytes]) -> None:
+        """Says that a question was answered."""
+        self._check()
+        self.questions.append(dict(fields))
+        self.grown.set()
+
+    async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:
+        """Returns what was said after two positions."""
+        self._check()
+        page = self._page(int(changes_after), int(questions_after))
+        if not page.changes and not page.questions and wait_ms:
+            self.grown.clear()
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self.grown.wait()
+            except TimeoutError:
+                return page
+            page = self._page(int(changes_after), int(questions_after))
+        return page
+
+    def _page(self, changes: int, questions: int) -> LogPage:
+        # Positions count from 1; a log that is shorter than a position has lost its memory.
+        reset = changes > len(self.changes) or questions > len(self.questions)
+        return LogPage(
+            [(str(n + 1).encode(), self.changes[n]) for n in range(changes, len(self.changes))],
+            [(str(n + 1).encode(), self.questions[n]) for n in range(questions, len(self.questions))],
+            reset,
+        )
+
+    def _check(self) -> None:
+        if self.down:
+            raise Unavailable("the fake log is down")
+
+
+def query(text: str, partition: str = "partition", task_type: str = "") -> cache_pb2.SemanticQuery:
+    """Returns what the semantic tier is asked."""
+    return cache_pb2.SemanticQuery(partition=fingerprint(partition), text=text, task_type=task_type)
+
+
+async def ask(
+    cache: RunningCache, text: str, *, tenant: str = "local", partition: str = "partition", task_type: str = ""
+) -> cache_pb2.LookupResponse:
+    """Looks a question up as a router would."""
+    request = cache_pb2.LookupRequest(
+        key=make_key(f"{partition}|{text}", tenant), semantic=query(text, partition, task_type)
+    )
+    return await cache.call("Lookup", request)
+
+
+async def answered(
+    cache: RunningCache,
+    text: str,
+    answer: str = "the answer",
+    *,
+    tenant: str = "local",
+    partition: str = "partition",
+    task_type: str = "faq",
+    **fields: object,
+) -> bool:
+    """Stores the answer to a question as a router would."""
+    request = cache_pb2.StoreRequest(
+        key=make_key(f"{partition}|{text}", tenant),
+        answer=make_answer(answer, task_type=task_type),
+        semantic=query(text, partition),
+        **fields,
+    )
+    return (await cache.call("Store", request)).stored
+
+
+def name(response: cache_pb2.LookupResponse) -> str:
+    """Returns a result's short name."""
+    return cache_pb2.CacheResult.Name(response.result).removeprefix("CACHE_RESULT_")

@@ -1,0 +1,102 @@
+"""Each guard alone: what it refuses, and what it lets pass."""
+
+import pytest
+from tiermesh.cache.semantic.guards import (
+    code,
+    entities,
+    language,
+    numbers,
+    polarity,
+    question_type,
+    refusal_of,
+    roles,
+    time,
+    wording,
+)
+from tiermesh.cache.semantic.question import question_of
+
+REFUSED = [
+    (polarity, "How can I switch dark mode on?", "How can I switch dark mode off?"),
+    (polarity, "May I take this pill with milk?", "May I not take this pill with milk?"),
+    (polarity, "Which plants are poisonous?", "Which plants aren't poisonous?"),
+    (polarity, "Is this mushroom edible?", "Is this mushroom inedible?"),
+    (polarity, "这种药哺乳期能吃吗", "这种药哺乳期不能吃吗"),
+    (polarity, "怎么打开免打扰", "怎么关闭免打扰"),
+    (numbers, "Convert 12 GBP to CHF", "Convert 21 GBP to CHF"),
+    (numbers, "Set an alarm in twenty minutes", "Set an alarm in thirty minutes"),
+    (numbers, "How far is 3 km?", "How far is 3 miles?"),
+    (numbers, "满200减多少", "满500减多少"),
+    (numbers, "三个月的小猫能洗澡吗", "两个月的小猫能洗澡吗"),
+    (entities, "How do I get to Lisbon?", "How do I get to Porto?"),
+    (entities, 'Translate "cheers" into Polish', 'Translate "sorry" into Polish'),
+    (entities, "Why does build.log grow?", "Why does error.log grow?"),
+    (entities, "《活着》的作者是谁", "《兄弟》的作者是谁"),
+    (entities, "Docker怎么安装", "Nginx怎么安装"),
+    (roles, "How do I drive from Oslo to Bergen?", "How do I drive from Bergen to Oslo?"),
+    (roles, "Can the buyer sue the seller?", "Can the seller sue the buyer?"),
+    (roles, "Is tea stronger than coffee?", "Is coffee stronger than tea?"),
+    (roles, "What is my name?", "What is your name?"),
+    (roles, "从杭州到南京怎么走", "从南京到杭州怎么走"),
+    (roles, "小李比小张高吗", "小张比小李高吗"),
+    (question_type, "How do I enrol?", "Where do I enrol?"),
+    (question_type, "Can I cancel?", "How do I cancel?"),
+    (question_type, "怎么报销", "在哪里报销"),
+    (question_type, "可以退票吗", "怎么退票"),
+    (time, "What is on the menu today?", "What's on the menu today?"),
+    (time, "When will my parcel arrive?", "When did my parcel arrive?"),
+    (time, "今天食堂吃什么", "请问今天食堂吃什么"),
+    (time, "快递会到吗", "快递到了吗"),
+    (code, "What does `a = b` do?", "What does `a == b` do?"),
+    (code, "Why does foo(1) fail?", "Why does foo(2) fail?"),
+    (code, "`rm -r`怎么用", "`rm -f`怎么用"),
+    (language, "How do I pay?", "怎么付款"),
+    (language, "Как мне оплатить?", "Как мне оплатить?"),
+    (language, "¿Cómo puedo pagar?", "¿Cómo puedo pagar?"),
+    (language, "支払い方法は何ですか", "支払い方法は何ですか"),
+    (wording, "How do I archive a chat?", "How do I export a chat?"),
+    (wording, "How do I return my shoes?", "How do I return my jacket?"),
+    (wording, "怎么申请退款", "怎么申请退货"),
+    (wording, "我的订单什么时候发货", "我的订单什么时候到货"),
+]
+ALLOWED = [
+    ("How do I reset my PIN?", "What are the steps to reset my PIN?"),
+    ("How can I delete my photos?", "How do I remove my pictures?"),
+    ("Why is the sea salty?", "What is the reason the sea is salty?"),
+    ("What time does the library open?", "When does the library open?"),
+    ("How many legs does a spider have?", "What is the number of legs a spider has?"),
+    ("I'd like to know how to merge two PDFs", "How do I combine two PDF files?"),
+    ("How do I get to the station from here?", "How do I get from here to the station?"),
+    ("In Excel, how do I freeze a row?", "How do I freeze a row in Excel?"),
+    ("请问怎么注销账户？", "如何注销账号"),
+    ("密码忘了怎么办", "忘记密码应该怎么办？"),
+    ("地铁几点关门", "地铁什么时候关门"),
+    ("能不能用微信付款", "可以用微信支付吗"),
+]
+
+
+@pytest.mark.parametrize(("guard", "asked", "known"), REFUSED)
+def test_refused_by_the_guard_itself_and_so_by_all(guard, asked, known):
+    one, other = question_of(asked), question_of(known)
+    assert guard.refuse(one, other)
+    assert guard.refuse(other, one)
+    assert refusal_of(one, other) is not None
+
+
+@pytest.mark.parametrize(("asked", "known"), ALLOWED)
+def test_the_same_question_in_other_words(asked, known):
+    one, other = question_of(asked), question_of(known)
+    assert refusal_of(one, other) is None, refusal_of(one, other)
+    assert refusal_of(other, one) is None
+
+
+def test_a_refusal_names_its_guard_and_says_why():
+    refusal = refusal_of(question_of("Convert 15 USD to EUR"), question_of("Convert 50 USD to EUR"))
+    assert refusal.guard == "numbers"
+    assert "15" in refusal.why
+    assert "50" in refusal.why
+
+
+def test_asking_whether_is_no_denial_in_chinese():
+    for text in ("能不能退款", "有没有折扣", "是不是要预约", "可不可以带狗"):
+        assert polarity.negations(question_of(text)) == 0
+    assert polarity.negations(question_of("不能退款吗")) == 1

@@ -1,0 +1,43 @@
+"""The guards on every written pair: no trap passes, and enough paraphrases do.
+
+The pairs of the held-out part were not looked at while guards and word lists were made.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiermesh.cache.semantic.guards import refusal_of
+from tiermesh.cache.semantic.question import question_of
+
+PAIRS = Path(__file__).resolve().parents[4] / "benchmarks" / "cache"
+
+
+def read(language):
+    return [json.loads(line) for line in (PAIRS / f"pairs_{language}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_trap_passes_either_way(language):
+    pairs = [pair for pair in read(language) if not pair["same"]]
+    assert len(pairs) >= 150
+    for pair in pairs:
+        asked, stored = question_of(pair["asked"]), question_of(pair["stored"])
+        assert refusal_of(asked, stored), pair
+        assert refusal_of(stored, asked), pair
+
+
+@pytest.mark.parametrize(("language", "least"), [("en", 0.5), ("zh", 0.7)])
+def test_enough_paraphrases_pass(language, least):
+    pairs = [pair for pair in read(language) if pair["same"]]
+    passed = [pair for pair in pairs if not refusal_of(question_of(pair["asked"]), question_of(pair["stored"]))]
+    assert len(passed) / len(pairs) >= least
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_pairs_are_many_distinct_and_split(language):
+    pairs = read(language)
+    assert len(pairs) >= 300
+    assert len({(pair["stored"], pair["asked"]) for pair in pairs}) == len(pairs)
+    assert {pair["part"] for pair in pairs} == {"tuning", "held_out"}
+    assert {"negation", "numbers", "entities", "roles", "time", "near"} <= {pair["kind"] for pair in pairs}
