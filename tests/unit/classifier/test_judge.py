@@ -1,18 +1,19 @@
 """How rules are weighed against each other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiermesh.classifier.features import Turn, read_features
-from tiermesh.classifier.judge import judge
-from tiermesh.classifier.judgement import Judgement
+from tiermesh.classifier.judge import judge, sure, with_answer
+from tiermesh.classifier.prediction import Prediction, Unanswered
 from tiermesh.shared.rules import parse_rules
 
 
-def judged(rules, *turns, tenant="", model=None):
+def judged(rules, *turns, tenant=""):
     book = parse_rules(rules, Path("rules.yaml"))
     turns = tuple(Turn("user", turn) if isinstance(turn, str) else turn for turn in turns)
-    return judge(book, turns, read_features(turns, book.token_weights), tenant=tenant, model=model)
+    return judge(book, turns, read_features(turns, book.token_weights), tenant=tenant)
 
 
 PRIORITIES = """
@@ -94,26 +95,33 @@ def test_patterns_see_the_head_and_the_tail_of_a_long_message():
     assert judged(rules, f"{filler} apple {filler}").task_type == "chat"
 
 
-class Oracle:
-    version = "oracle-1"
-
-    def __init__(self, judgement):
-        self.judgement = judgement
-        self.asked = 0
-
-    def judge(self, features):
-        self.asked += 1
-        return self.judgement
+SAID = Prediction("planning", 0.8, 0.9, 0.7, 300, 0.6, 0.2, 0.9)
 
 
-def test_a_learnt_model_is_asked_only_where_rules_are_not_sure():
-    oracle = Oracle(Judgement("planning", 0.9, 0.8, (), "model"))
-    sure = judged(PRIORITIES, "an apple", model=oracle)
-    assert (sure.source, oracle.asked) == ("rules", 0)
-    unsure = judged(PRIORITIES, "a plum", model=oracle)
-    assert (unsure.source, unsure.task_type, oracle.asked) == ("model", "planning", 1)
-    silent = judged(PRIORITIES, "a plum", model=Oracle(None))
-    assert silent.source == "default"
+def test_only_judgements_that_are_not_sure_are_put_to_a_learnt_model():
+    assert sure(judged(PRIORITIES, "an apple"))
+    assert not sure(judged(PRIORITIES, "a plum"))
+
+
+def test_a_learnt_model_decides_where_it_is_surer_than_the_rules():
+    unsure = judged(PRIORITIES, "a plum")
+    learnt = with_answer(unsure, SAID)
+    assert (learnt.source, learnt.task_type, learnt.complexity, learnt.confidence) == ("model", "planning", 0.9, 0.8)
+    weak = replace(unsure, task_type="qa", confidence=0.65, source="rules", rules=("some",))
+    kept = with_answer(weak, replace(SAID, task_confidence=0.5))
+    assert (kept.source, kept.task_type, kept.prediction.answer_tokens) == ("rules", "qa", 300)
+
+
+def test_what_rules_ask_for_at_least_stays_asked_for():
+    raised = replace(judged(PRIORITIES, "a plum"), complexity=0.7, rules=("long",))
+    assert with_answer(raised, replace(SAID, complexity=0.2)).complexity == 0.7
+
+
+def test_a_model_that_cannot_answer_leaves_the_rules_judgement_and_its_reason():
+    unsure = judged(PRIORITIES, "a plum")
+    fallen = with_answer(unsure, Unanswered("model_timeout"))
+    assert (fallen.source, fallen.fallback_reason, fallen.task_type) == ("rules", "model_timeout", unsure.task_type)
+    assert fallen.prediction is None
 
 
 def test_no_turns_and_empty_texts_are_judged():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tiermesh.api.classifier.v1 import classifier_pb2, classifier_pb2_grpc
+from tiermesh.classifier.model import open_model
 from tiermesh.classifier.ports import LearntModel
 from tiermesh.classifier.servicer import ClassifierServicer
 from tiermesh.shared.endpoints import span_endpoint
@@ -17,7 +18,7 @@ _log = get_logger(__name__)
 
 
 def wire(rules: CurrentRules, model: LearntModel | None = None) -> Service:
-    """Builds the service over the rules in force. There is no learnt model yet, so `run` passes none."""
+    """Builds the service over the rules in force, and over a learnt model for what they are not sure of."""
     servicer = ClassifierServicer(rules, model)
     name = classifier_pb2.DESCRIPTOR.services_by_name["ClassifierService"].full_name
     return Service(name, lambda server: classifier_pb2_grpc.add_ClassifierServiceServicer_to_server(servicer, server))
@@ -28,9 +29,11 @@ async def run(process: Process) -> None:
 
     Raises:
         ConfigError: the rules file cannot be used.
+        ModelUnusable: the learnt model is missing or damaged.
     """
     config = process.config
     rules = CurrentRules(load_rules(config.rules))
+    model = open_model(config.classifier.model, timeout_s=config.classifier.model_timeout_ms / 1000)
     async with (
         open_tracing(
             "tiermesh-classifier",
@@ -39,7 +42,7 @@ async def run(process: Process) -> None:
             sample_ratio=config.tracing.sample_ratio,
         ) as tracing,
         open_server(
-            [wire(rules)],
+            [wire(rules, model)],
             address=process.address,
             tracing=tracing,
             default_deadline_s=config.deadlines.max_ms / 1000,
@@ -49,8 +52,12 @@ async def run(process: Process) -> None:
         following = asyncio.create_task(follow_rules(rules, process.config_path, process.environ))
         try:
             await server.set_serving(True)
-            _log.info("serving", address=process.address, rules=rules.book.version)
+            _log.info(
+                "serving", address=process.address, rules=rules.book.version, model=model.version if model else "off"
+            )
             await serve_until_signal(server, drain_s=config.drain_s, tasks=[following])
         finally:
             following.cancel()
             await asyncio.wait({following})
+            if model is not None:
+                model.close()

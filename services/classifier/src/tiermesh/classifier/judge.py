@@ -3,7 +3,8 @@
 1. A fixed answer that may be given decides everything: complexity 0.
 2. Otherwise the strongest matching rule that names a task type decides the type; its complexity
    is raised to that of every matching rule that names none.
-3. A learnt model, where there is one, is asked about what the rules are not sure of.
+3. A learnt model, where there is one, is asked about what the rules are not `sure` of, and decides if it is surer than
+   they are. If it cannot answer, the rules' judgement stands and says so.
 4. What nothing matches is conversation.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 from tiermesh.classifier.features import Features, Turn
 from tiermesh.classifier.judgement import Judgement
-from tiermesh.classifier.ports import LearntModel
+from tiermesh.classifier.prediction import Prediction, Unanswered
 from tiermesh.shared.rules import CompiledRule, FixedAnswer, RuleBook, Search, Structure, match_fixed
 
 SURE = 0.7
@@ -30,17 +31,14 @@ _NEAR_PRIORITY = 30
 """Rules of other task types count as disagreeing if their priority is this close."""
 
 
-def judge(
-    book: RuleBook, turns: Sequence[Turn], features: Features, *, tenant: str, model: LearntModel | None = None
-) -> Judgement:
-    """Judges a conversation. Never raises, whatever the text.
+def judge(book: RuleBook, turns: Sequence[Turn], features: Features, *, tenant: str) -> Judgement:
+    """Judges a conversation by the rules alone. Never raises, whatever the text.
 
     Args:
         book: The rules in force.
         turns: The conversation, oldest first.
         features: What `read_features` says of it.
         tenant: Who asks.
-        model: Asked where the rules are not sure.
     """
     fixed = match_fixed(book, turns)
     if fixed is not None:
@@ -56,11 +54,30 @@ def judge(
             rules=(withheld.rule, *judged.rules),
             source="rules",
         )
-    if model is not None and judged.confidence < SURE:
-        learnt = model.judge(features)
-        if learnt is not None:
-            return replace(learnt, rules=judged.rules, source="model", overruns=judged.overruns)
     return judged
+
+
+def sure(judged: Judgement) -> bool:
+    """Whether a judgement by rules needs no second opinion."""
+    return judged.confidence >= SURE
+
+
+def with_answer(judged: Judgement, answer: Prediction | Unanswered) -> Judgement:
+    """Returns a judgement by rules together with what the learnt model says to it."""
+    if isinstance(answer, Unanswered):
+        return replace(judged, source="rules", fallback_reason=answer.reason)
+    if judged.source == "rules" and judged.confidence >= answer.task_confidence:
+        return replace(judged, prediction=answer)
+    raised = judged.complexity if judged.rules else 0.0
+    return replace(
+        judged,
+        task_type=answer.task_type,
+        # What rules ask for at least, such as for long prompts, stays asked for.
+        complexity=max(answer.complexity, raised),
+        confidence=answer.task_confidence,
+        source="model",
+        prediction=answer,
+    )
 
 
 def _withheld(book: RuleBook, turns: Sequence[Turn]) -> FixedAnswer | None:

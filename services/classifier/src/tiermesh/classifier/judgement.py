@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tiermesh.classifier.prediction import Prediction
 from tiermesh.shared.rules import TaskName
 
 Source = Literal["rules", "model", "default"]
@@ -25,3 +26,7 @@ class Judgement:
     """What decided."""
     overruns: int = 0
     """Patterns that were cut off because they took too long."""
+    prediction: Prediction | None = None
+    """What the learnt model said, where it was asked and answered."""
+    fallback_reason: str = ""
+    """Why rules decided what the learnt model was asked about; empty where they did not have to."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Protocol
 
 from tiermesh.classifier.features import Features
-from tiermesh.classifier.judgement import Judgement
+from tiermesh.classifier.prediction import Prediction, Unanswered
 
 
 class LearntModel(Protocol):
-    """A model that judges what no rule is sure of. None is shipped yet; without one, rules decide alone."""
+    """A model that judges what no rule is sure of."""
 
     @property
     def version(self) -> str:
         """Identifies the weights, for logs and cache keys."""
         ...
 
-    def judge(self, features: Features) -> Judgement | None:
-        """Judges a conversation within a few milliseconds, or None where it cannot say. Never raises."""
+    async def ask(self, features: Features, *, limit_s: float) -> Prediction | Unanswered:
+        """Judges a conversation within `limit_s` seconds, or says why not. Raises only CancelledError."""
         ...

@@ -9,9 +9,12 @@ from opentelemetry.trace import get_current_span
 from tiermesh.api.classifier.v1 import classifier_pb2, classifier_pb2_grpc
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.classifier.features import Features, Turn, read_features
-from tiermesh.classifier.judge import judge
+from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.judgement import Judgement
 from tiermesh.classifier.ports import LearntModel
+from tiermesh.classifier.prediction import Prediction
+from tiermesh.classifier.safety import safety_flags
+from tiermesh.shared.budget import current_budget
 from tiermesh.shared.errors import InvalidRequest
 from tiermesh.shared.rules import CurrentRules, TaskName
 
@@ -51,13 +54,18 @@ class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
         turns = _turns(request)
         book = self._rules.book
         features = read_features(turns, book.token_weights)
-        judgement = judge(book, turns, features, tenant=request.tenant, model=self._model)
-        version = book.version if self._model is None else f"{book.version}+{self._model.version}"
-        _describe(judgement, features, version)
+        judgement = judge(book, turns, features, tenant=request.tenant)
+        if self._model is not None and not sure(judgement):
+            answer = await self._model.ask(features, limit_s=current_budget().remaining())
+            judgement = with_answer(judgement, answer)
+        model_version = "" if self._model is None else self._model.version
+        version = f"{book.version}+{model_version}" if model_version else book.version
+        flags = safety_flags(features.text)
+        _describe(judgement, features, version, flags)
         numbers = features.numbers()
         numbers["max_answer_tokens"] = float(request.max_tokens)
         numbers["pattern_overrun_count"] = float(judgement.overruns)
-        return classifier_pb2.ClassifyResponse(
+        response = classifier_pb2.ClassifyResponse(
             task_type=_TASK_TYPES[judgement.task_type],
             complexity=judgement.complexity,
             confidence=judgement.confidence,
@@ -67,7 +75,23 @@ class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
             version=version,
             source=judgement.source,
             estimated_prompt_token_count=features.prompt_tokens,
+            safety_flags=flags,
+            model_version=model_version,
+            fallback_reason=judgement.fallback_reason,
         )
+        if judgement.prediction is not None:
+            response.MergeFrom(_predicted(judgement.prediction))
+        return response
+
+
+def _predicted(prediction: Prediction) -> classifier_pb2.ClassifyResponse:
+    return classifier_pb2.ClassifyResponse(
+        expected_output_token_count=prediction.answer_tokens,
+        expected_output_confidence=prediction.answer_tokens_confidence,
+        complexity_confidence=prediction.complexity_confidence,
+        small_right_probability=prediction.small_right,
+        large_right_probability=prediction.large_right,
+    )
 
 
 def _turns(request: classifier_pb2.ClassifyRequest) -> tuple[Turn, ...]:
@@ -91,7 +115,7 @@ def _turns(request: classifier_pb2.ClassifyRequest) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _describe(judgement: Judgement, features: Features, version: str) -> None:
+def _describe(judgement: Judgement, features: Features, version: str, flags: tuple[str, ...]) -> None:
     span = get_current_span()
     if not span.is_recording():
         return
@@ -105,6 +129,16 @@ def _describe(judgement: Judgement, features: Features, version: str) -> None:
             "tiermesh.classifier.languages": features.languages,
             "tiermesh.classifier.version": version,
             "tiermesh.classifier.pattern_overrun_count": judgement.overruns,
+            "tiermesh.classifier.fallback_reason": judgement.fallback_reason,
+            "tiermesh.classifier.safety_flags": flags,
         }
     )
+    if judgement.prediction is not None:
+        span.set_attributes(
+            {
+                "tiermesh.classifier.expected_output_tokens": judgement.prediction.answer_tokens,
+                "tiermesh.classifier.small_right_probability": judgement.prediction.small_right,
+                "tiermesh.classifier.large_right_probability": judgement.prediction.large_right,
+            }
+        )
     span.set_attributes({f"tiermesh.classifier.feature.{name}": value for name, value in features.numbers().items()})

@@ -159,6 +159,14 @@ class ClassifyResponse(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     ESTIMATED_PROMPT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    EXPECTED_OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    EXPECTED_OUTPUT_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    COMPLEXITY_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    SMALL_RIGHT_PROBABILITY_FIELD_NUMBER: _builtins.int
+    LARGE_RIGHT_PROBABILITY_FIELD_NUMBER: _builtins.int
+    SAFETY_FLAGS_FIELD_NUMBER: _builtins.int
+    MODEL_VERSION_FIELD_NUMBER: _builtins.int
+    FALLBACK_REASON_FIELD_NUMBER: _builtins.int
     task_type: Global___TaskType.ValueType
     """Kind of work."""
     complexity: _builtins.float
@@ -171,6 +179,20 @@ class ClassifyResponse(_message.Message):
     """What decided: `rules`, `model` or `default`."""
     estimated_prompt_token_count: _builtins.int
     """Prompt length in tokens by estimate."""
+    expected_output_token_count: _builtins.int
+    """Length of the answer in tokens that the learnt model expects; 0 where it was not asked."""
+    expected_output_confidence: _builtins.float
+    """Share of such requests, 0 to 1, in which that length is right within a factor of two."""
+    complexity_confidence: _builtins.float
+    """Share of such requests, 0 to 1, in which the learnt model's complexity is right within 0.15."""
+    small_right_probability: _builtins.float
+    """Probability that a small model's answer would be right; absent where the learnt model was not asked."""
+    large_right_probability: _builtins.float
+    """Probability that a large model's answer would be right; absent where the learnt model was not asked."""
+    model_version: _builtins.str
+    """Version of the learnt model in force; empty where there is none."""
+    fallback_reason: _builtins.str
+    """Why rules decided what the learnt model was asked about: `model_timeout`, `model_busy` or `model_failed`."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the rules that matched, strongest first."""
@@ -182,6 +204,10 @@ class ClassifyResponse(_message.Message):
     @_builtins.property
     def features(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """What the judgement rests on, such as `estimated_prompt_tokens`."""
+
+    @_builtins.property
+    def safety_flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What in the text asks for care, such as `self_harm` or `prompt_injection`; found by patterns."""
 
     def __init__(
         self,
@@ -195,11 +221,26 @@ class ClassifyResponse(_message.Message):
         version: _builtins.str = ...,
         source: _builtins.str = ...,
         estimated_prompt_token_count: _builtins.int = ...,
+        expected_output_token_count: _builtins.int = ...,
+        expected_output_confidence: _builtins.float = ...,
+        complexity_confidence: _builtins.float = ...,
+        small_right_probability: _builtins.float | None = ...,
+        large_right_probability: _builtins.float | None = ...,
+        safety_flags: _abc.Iterable[_builtins.str] | None = ...,
+        model_version: _builtins.str = ...,
+        fallback_reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability", "_small_right_probability", b"_small_right_probability", "large_right_probability", b"large_right_probability", "small_right_probability", b"small_right_probability"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "confidence", b"confidence", "estimated_prompt_token_count", b"estimated_prompt_token_count", "features", b"features", "languages", b"languages", "rules", b"rules", "source", b"source", "task_type", b"task_type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability", "_small_right_probability", b"_small_right_probability", "complexity", b"complexity", "complexity_confidence", b"complexity_confidence", "confidence", b"confidence", "estimated_prompt_token_count", b"estimated_prompt_token_count", "expected_output_confidence", b"expected_output_confidence", "expected_output_token_count", b"expected_output_token_count", "fallback_reason", b"fallback_reason", "features", b"features", "languages", b"languages", "large_right_probability", b"large_right_probability", "model_version", b"model_version", "rules", b"rules", "safety_flags", b"safety_flags", "small_right_probability", b"small_right_probability", "source", b"source", "task_type", b"task_type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__large_right_probability: _TypeAlias = _typing.Literal["large_right_probability"]  # noqa: Y015
+    _WhichOneofArgType__large_right_probability: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability"]  # noqa: Y015
+    _WhichOneofReturnType__small_right_probability: _TypeAlias = _typing.Literal["small_right_probability"]  # noqa: Y015
+    _WhichOneofArgType__small_right_probability: _TypeAlias = _typing.Literal["_small_right_probability", b"_small_right_probability"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__large_right_probability) -> _WhichOneofReturnType__large_right_probability | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__small_right_probability) -> _WhichOneofReturnType__small_right_probability | None: ...
 
 Global___ClassifyResponse: _TypeAlias = ClassifyResponse  # noqa: Y015

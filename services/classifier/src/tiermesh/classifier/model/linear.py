@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,29 +10,12 @@ from tiermesh.classifier.features import Features
 from tiermesh.classifier.model.grams import Grams, read_grams
 from tiermesh.classifier.model.structure import encode_structure, read_structure
 from tiermesh.classifier.model.weights import Floats, Weights
+from tiermesh.classifier.prediction import Prediction
 
 COMPLEXITY_TOLERANCE = 0.15
 ANSWER_TOLERANCE = 0.7
 """Of the natural logarithm of the answer's length: right within a factor of two."""
 _MAX_LOG_TOKENS = 8.4
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """What the model says of one request. Confidences are shares of such requests in which it was right."""
-
-    task_type: str
-    task_confidence: float
-    complexity: float
-    complexity_confidence: float
-    """That the complexity is right within `COMPLEXITY_TOLERANCE`."""
-    answer_tokens: int
-    answer_tokens_confidence: float
-    """That the answer's length is right within a factor of two."""
-    small_right: float
-    """Probability that the small model's answer would be right."""
-    large_right: float
-    """Probability that the large model's answer would be right."""
 
 
 def unit(values: Floats) -> Floats:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from tiermesh.classifier.model.grams import ROWS
 from tiermesh.classifier.model.structure import NAMES
+from tiermesh.shared.errors import ModelLoadFailed
+from tiermesh.shared.rules import TaskName
 
 FORMAT = 1
 """Of the file. Another number means other features: such weights would be read wrongly, not badly."""
@@ -22,7 +25,7 @@ MANIFEST = "model.json"
 Floats = NDArray[np.float32]
 
 
-class ModelUnusable(Exception):
+class ModelUnusable(ModelLoadFailed):
     """The weights of the learnt model cannot be used; the message says why and what to do."""
 
 
@@ -31,7 +34,7 @@ class Weights:
     """A trained model. `h` heads: one for each task type, then complexity, answer length, small right, large right."""
 
     version: str
-    task_types: tuple[str, ...]
+    task_types: tuple[TaskName, ...]
     idf: Floats
     """Weight of each row of pieces: (ROWS,)."""
     table: Floats
@@ -78,7 +81,7 @@ def load_weights(folder: Traversable | Path) -> Weights:
             floats = {name: arrays[name].astype(np.float32) for name in arrays.files}
         weights = Weights(
             version=str(manifest["version"]),
-            task_types=tuple(manifest["task_types"]),
+            task_types=_task_types(manifest["task_types"]),
             temperature=float(manifest["temperature"]),
             facts=manifest,
             **floats,
@@ -120,6 +123,14 @@ def save_weights(folder: Path, weights: Weights, facts: Mapping[str, object]) ->
     (folder / "model.npz").write_bytes(raw)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
     return version
+
+
+def _task_types(names: Sequence[str]) -> tuple[TaskName, ...]:
+    known: tuple[TaskName, ...] = get_args(TaskName)
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ValueError(f"unknown task types: {', '.join(unknown)}")
+    return tuple(name for wanted in names for name in known if name == wanted)
 
 
 def _check_shapes(folder: Traversable | Path, weights: Weights) -> None:
