@@ -1,6 +1,6 @@
 """gRPC plumbing: one way to serve, one way to call."""
 
-from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel
+from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel, wire_timeout
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
 from tiermesh.shared.rpc._status import error_from_rpc, status_metadata
 
@@ -14,4 +14,5 @@ __all__ = [
     "open_server",
     "serve_until_signal",
     "status_metadata",
+    "wire_timeout",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
@@ -29,19 +31,27 @@ def status_metadata(error: TiermeshError) -> tuple[tuple[str, str | bytes], ...]
 
 
 def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
-    """Returns the error that a failed call reports, from its details where it has any.
+    """Returns the error that a failed call, asynchronous or not, reports, from its details where it has any.
 
-    A status without our details, from Envoy or gRPC itself, maps by its code alone.
+    A status without our details, from Envoy or gRPC itself, maps by its code and its `retry-after`.
     """
-    if not isinstance(error, grpc.aio.AioRpcError):
+    if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
         return error_for_reason("INTERNAL", str(error))
     message = error.details() or error.code().name
-    for key, value in error.trailing_metadata() or ():
+    trailers = tuple(error.trailing_metadata() or ())
+    for key, value in trailers:
         if key == DETAILS_KEY and isinstance(value, bytes):
             found = _from_details(value, message)
             if found is not None:
                 return found
-    return error_for_reason(reason_for_status(error.code()), message)
+    return error_for_reason(reason_for_status(error.code()), message, retry_after=_retry_after(trailers))
+
+
+def _retry_after(trailers: Iterable[tuple[str, str | bytes]]) -> float | None:
+    for key, value in trailers:
+        if key == "retry-after" and isinstance(value, str) and value.isdecimal():
+            return float(value)
+    return None
 
 
 def _from_details(raw: bytes, message: str) -> TiermeshError | None:

@@ -1,6 +1,7 @@
 """Fakes for tests. Nothing here runs in production."""
 
 from tiermesh.shared.testing._clock import FakeClock
+from tiermesh.shared.testing._router import ScriptedRouter, router_answer
 from tiermesh.shared.testing._services import FakeCache, FakeClassifier, ScriptedEngine, answer_steps
 from tiermesh.shared.testing._store import FakeAnswerStore
 from tiermesh.shared.testing._tracing import RecordedTracing, recorded_tracing
@@ -12,6 +13,8 @@ __all__ = [
     "FakeClock",
     "RecordedTracing",
     "ScriptedEngine",
+    "ScriptedRouter",
     "answer_steps",
     "recorded_tracing",
+    "router_answer",
 ]
