@@ -50,12 +50,12 @@ class Setting:
     train: Outcomes
     test: Outcomes
 
-    def scores(self, router: Router) -> Floats:
+    def scores(self, router: Router, *, apart: bool) -> Floats:
         """Returns a score for every prompt of the test set, by a router not fitted to it."""
         everything = np.arange(len(self.test.prompts))
         if self.train is not self.test:
             return router(self.train, np.arange(len(self.train.prompts)), self.test, everything)
-        folds = self.test.folds(SEED)
+        folds = self.test.folds(SEED, apart=apart)
         scores = np.zeros(len(everything))
         for fold in range(FOLDS):
             outside = np.flatnonzero(folds == fold)
@@ -76,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--skip", action="append", default=[], help="leave a router out, such as the slow `tfidf`")
+    parser.add_argument("--plain-folds", action="store_true", help="let identical prompts fall into different folds")
+    parser.add_argument(
+        "--only", action="append", default=[], help="settings to measure, such as `mmlu`; all by default"
+    )
     parser.add_argument("--latency-rounds", type=int, default=1000)
     options = parser.parse_args(arguments)
     outcomes = options.data / "routellm" / "outcomes.jsonl"
@@ -84,14 +88,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"no outcomes at {outcomes}; name the folder that has routellm/outcomes.jsonl with --data", file=sys.stderr
         )
         return 2
-    report = evaluate(options.data, options.out.parent, options.skip, options.latency_rounds)
+    report = evaluate(
+        options.data,
+        options.out.parent,
+        skip=options.skip,
+        only=options.only,
+        apart=not options.plain_folds,
+        rounds=options.latency_rounds,
+    )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
     _say(f"wrote {options.out}")
     return 0
 
 
-def evaluate(data: Path, plots: Path, skip: Sequence[str] = (), rounds: int = 1000) -> dict[str, Any]:
+def evaluate(
+    data: Path,
+    plots: Path,
+    *,
+    skip: Sequence[str] = (),
+    only: Sequence[str] = (),
+    apart: bool = True,
+    rounds: int = 1000,
+) -> dict[str, Any]:
     """Returns the whole report."""
     sets = read_outcomes(data / "routellm" / "outcomes.jsonl")
     # Before the memory is full of matrices, and first, so that a broken package is found at once.
@@ -100,20 +119,23 @@ def evaluate(data: Path, plots: Path, skip: Sequence[str] = (), rounds: int = 10
     routers = make_routers(Reader(lambda done: _say(f"  read {done} prompts") if done % 5000 == 0 else None))
     report: dict[str, Any] = {}
     for setting in settings_of(sets):
+        if only and setting.name not in only:
+            continue
         measured: dict[str, Measured] = {}
         for name, router in routers.items():
             if name in skip:
                 continue
             start = time.monotonic()
-            measured[name] = measure(setting.scores(router), setting.test.weak, setting.test.strong)
+            measured[name] = measure(setting.scores(router, apart=apart), setting.test.weak, setting.test.strong)
             _say(f"{setting.name:>16} {name:>9} {_line(measured[name])}  ({time.monotonic() - start:.0f} s)")
         report[setting.name] = {name: _entry(one) for name, one in measured.items()}
         draw(_title(setting), measured, plots, f"routing_{setting.name}")
     clinc = data / "clinc150" / "data_full.json"
-    if clinc.is_file():
+    if clinc.is_file() and (not only or "clinc" in only):
         report["clinc"] = measure_intents(clinc, lambda note: _say(f"clinc: {note}"))
         _say(f"clinc {report['clinc']}")
     report["latency_ms"] = latency
+    report["folds"] = "identical prompts together" if apart else "plain"
     report["machine"] = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine()}
     return report
 

@@ -24,8 +24,16 @@ class Outcomes:
     strong: NDArray[np.float64]
     """1 where the strong model was right."""
 
-    def folds(self, seed: int) -> NDArray[np.intp]:
-        """Returns a fold for each prompt; a prompt that occurs twice has both in one fold."""
+    def folds(self, seed: int, *, apart: bool = True) -> NDArray[np.intp]:
+        """Returns a fold for each prompt.
+
+        Args:
+            seed: Of the shuffling.
+            apart: Whether a prompt that occurs twice has both in one fold. Plain shuffling lets a router
+                look up the answer to some prompts, and so flatters those that can memorise.
+        """
+        if not apart:
+            return np.random.default_rng(seed).permutation(len(self.prompts)) % FOLDS
         keys = [hashlib.sha256(f"{seed}:{' '.join(prompt.split())}".encode()).digest() for prompt in self.prompts]
         return np.array([int.from_bytes(key[:6], "big") % FOLDS for key in keys])
 

@@ -21,6 +21,9 @@ from tiermesh.shared.rules import CompiledRule, FixedAnswer, RuleBook, Search, S
 SURE = 0.7
 """Rules at least this confident are not put to a learnt model."""
 
+LEAST = 0.5
+"""A learnt model less confident than this overrules nothing, not even the default."""
+
 _DEFAULT_COMPLEXITY = 0.3
 _DEFAULT_CONFIDENCE = 0.4
 _WITHHELD_COMPLEXITY = 0.2
@@ -66,7 +69,7 @@ def with_answer(judged: Judgement, answer: Prediction | Unanswered) -> Judgement
     """Returns a judgement by rules together with what the learnt model says to it."""
     if isinstance(answer, Unanswered):
         return replace(judged, source="rules", fallback_reason=answer.reason)
-    if judged.source == "rules" and judged.confidence >= answer.task_confidence:
+    if answer.task_confidence < max(LEAST, judged.confidence):
         return replace(judged, prediction=answer)
     raised = judged.complexity if judged.rules else 0.0
     return replace(
