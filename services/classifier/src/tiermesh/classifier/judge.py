@@ -21,7 +21,7 @@ from tiermesh.shared.rules import CompiledRule, FixedAnswer, RuleBook, Search, S
 SURE = 0.7
 """Rules at least this confident are not put to a learnt model."""
 
-LEAST = 0.5
+LEAST = 0.4
 """A learnt model less confident than this overrules nothing, not even the default."""
 
 _DEFAULT_COMPLEXITY = 0.3
