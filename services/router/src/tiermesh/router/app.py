@@ -16,6 +16,7 @@ from tiermesh.router import servicer as typed
 from tiermesh.router.adapters.grpc_cache import GrpcCache
 from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
+from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.background import BackgroundStores
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
@@ -48,6 +49,8 @@ class Wired:
     services: tuple[Service, ...]
     stores: BackgroundStores
     """To be drained before the channels are closed."""
+    loads: LoadFollower
+    """To be run beside the server."""
 
 
 def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock = SYSTEM_CLOCK) -> Wired:
@@ -78,7 +81,7 @@ def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock =
             lambda server: openai_pb2_grpc.add_OpenAIServiceServicer_to_server(openai, server),
         ),
     )
-    return Wired(services, stores)
+    return Wired(services, stores, LoadFollower(settings, watch.loads, connect, tracer, clock))
 
 
 async def run(process: Process) -> None:
@@ -105,12 +108,14 @@ async def run(process: Process) -> None:
             trailers=openai_errors.openai_trailers,
         ) as server:
             following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
+            watching = asyncio.create_task(wired.loads.run())
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
             try:
                 await serve_until_signal(server, drain_s=config.drain_s)
             finally:
                 following.cancel()
+                watching.cancel()
                 await wired.stores.drain()
 
 

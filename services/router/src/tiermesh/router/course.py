@@ -10,6 +10,7 @@ from tiermesh.router.call import Call
 from tiermesh.router.confidence import Step
 from tiermesh.router.escalation import Gates, pass_gates, skipped
 from tiermesh.router.policy import LAST_RESORT, Decision
+from tiermesh.router.ranking import DEGRADED
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import LaneConfig, TierConfig
@@ -95,7 +96,8 @@ class Course:
 
     def label_reasons(self, tier: TierConfig) -> Sequence[str]:
         """Returns the reasons of an answer by `tier`."""
-        if tier.name in self.decision.last_resort and LAST_RESORT not in self.reasons:
+        told = LAST_RESORT in self.reasons or DEGRADED in self.reasons
+        if tier.name in self.decision.last_resort and not told:
             return [*self.reasons, LAST_RESORT]
         return self.reasons
 

@@ -12,7 +12,8 @@ are never joined.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -59,6 +60,7 @@ class RequestFlow:
         generation: Runs engines.
         watch: What is known of the tiers.
         clock: Time.
+        dice: Returns a number from 0 to 1, for exploration.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class RequestFlow:
         generation: Generation,
         watch: TierWatch,
         clock: Clock,
+        dice: Callable[[], float] = random.random,
     ) -> None:
         self._cache = cache
         self._classifier = classifier
         self._generation = generation
         self._watch = watch
         self._clock = clock
+        self._dice = dice
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
         """Streams the events of a valid request; close the generator to abandon it.
@@ -156,12 +160,22 @@ class RequestFlow:
         )
 
     def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None) -> Decision:
+        facts, config = facts_of(call.request), call.snapshot.config
+        views = self._watch.views(
+            config.tiers,
+            prompt_tokens=(judgement.estimated_prompt_token_count if judgement else 0) or facts.prompt_tokens,
+            answer_tokens=facts.max_tokens or config.router.default_answer_tokens,
+            balance=config.balance,
+        )
         return decide(
-            facts_of(call.request),
+            facts,
             model=call.request.model,
             classification=_classification(judgement),
-            config=call.snapshot.config,
+            config=config,
             unavailable=self._watch.health.unavailable(),
+            views=views,
+            left_s=call.caller.budget.remaining(),
+            explore=config.balance.exploration > 0 and self._dice() < config.balance.exploration,
         )
 
     async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:

@@ -137,8 +137,8 @@ class Generation:
         finally:
             # After the end has been handed over, so that the caller does not wait; and also when
             # the caller leaves with it, since the answer is complete.
-            keep = store_key is not None and not course.escalation_skipped
-            if store_key is not None and keep and may_keep(attempt.done, call.request.sampling):
+            good = not course.escalation_skipped and not decision.degraded
+            if store_key is not None and good and may_keep(attempt.done, call.request.sampling):
                 self._stores.start(store_key, cached_answer(label, attempt.deltas, attempt.done, self._clock))
 
     def _begin(self, course: Course, tier: TierConfig) -> tuple[TierAttempt, bool, str]:

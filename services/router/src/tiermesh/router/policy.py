@@ -3,8 +3,8 @@
 The first choice is the cheapest tier that serves this kind of work and language, is meant for
 this complexity, and holds prompt and answer. After it come the stronger tiers that could serve it
 too, the next stronger first. Last come the weaker ones, which the complexity had ruled out, the
-strongest first: a weaker answer is better than none. Tiers that have just failed are moved behind
-all others. A request pinned to a tier or model has that one candidate and no other.
+strongest first: a weaker answer is better than none. How tiers do now may put another one first
+(`tiermesh.router.ranking`). Tiers that have just failed are moved behind all others. A request pinned to a tier or model has that one candidate and no other.
 
 Token counts here are estimates. They order tiers, but a prompt that fits none by estimate is only
 refused if it is far too long (`SURELY_TOO_LONG`); else the tier with the longest context is asked,
@@ -17,15 +17,18 @@ out, and the complexity is assumed from the length alone (`UNCLASSIFIED_COMPLEXI
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.facts import RequestFacts
 from tiermesh.router.lanes import SIMPLE, lane_of
 from tiermesh.router.models import pinned_tiers
+from tiermesh.router.ranking import DEGRADED, SHED_RETRY_S, Ranking, TierView, rank
 from tiermesh.router.task_types import UNSPECIFIED
 from tiermesh.shared.config import TierConfig, TiermeshConfig
-from tiermesh.shared.errors import ContextTooLong, NoEligibleTier, NotApplicable, TiermeshError
+from tiermesh.shared.errors import ContextTooLong, NoEligibleTier, NotApplicable, QueueFull, TiermeshError
 
 UNCLASSIFIED_COMPLEXITY = 0.5
 UNCLASSIFIED_LONG_COMPLEXITY = 0.75
@@ -89,6 +92,8 @@ class Decision:
     rules: tuple[str, ...] = ()
     last_resort: frozenset[str] = frozenset()
     """Candidates weaker than the request needs."""
+    degraded: bool = False
+    """Whether the first candidate is weaker than the request needs only because stronger tiers are busy."""
     lane: str = SIMPLE
     """Whose table of caps and reserves counts."""
     confidence: float | None = None
@@ -107,6 +112,9 @@ def decide(
     classification: Classification | None,
     config: TiermeshConfig,
     unavailable: frozenset[str] = frozenset(),
+    views: Mapping[str, TierView] | None = None,
+    left_s: float = math.inf,
+    explore: bool = False,
 ) -> Decision:
     """Returns where a request may be answered.
 
@@ -116,6 +124,9 @@ def decide(
         classification: The classifier's judgement, or None where it did not answer.
         config: Tiers and limits.
         unavailable: Tiers that have just failed.
+        views: How tiers do now.
+        left_s: Seconds left for an engine.
+        explore: Whether the best tier is to be passed over once.
 
     Raises:
         UnknownModel: `model` names nothing that exists.
@@ -137,19 +148,28 @@ def decide(
         able = _perhaps_able(config.tiers, unfit, tokens, answer)
     if pins:
         # Several tiers may serve a pinned model; the cheapest that can take the request is the one.
-        ordered, weaker = able[:1], frozenset[str]()
+        ordered, weaker, ranking = able[:1], frozenset[str](), Ranking(tuple(able[:1]))
     else:
         ordered, weaker = _order(able, judged.complexity)
-        ordered.sort(key=lambda tier: tier.name in unavailable)
+        batch = facts.priority == chat_pb2.PRIORITY_BATCH
+        ranking = rank(
+            ordered, weaker, views or {}, balance=config.balance, left_s=left_s, batch=batch, explore=explore
+        )
+        ordered = sorted(ranking.ordered, key=lambda tier: tier.name in unavailable)
     verdicts = tuple(
-        unfit.get(tier.name) or _verdict(tier, ordered, weaker, unavailable, judged, pinned=bool(pins))
+        unfit.get(tier.name) or _verdict(tier, ordered, weaker, unavailable, judged, ranking, pinned=bool(pins))
         for tier in config.tiers
     )
-    refusal = None if ordered else _refusal(model, bool(pins), verdicts, config, tokens, answer)
+    refusal: TiermeshError | None = None
+    if ranking.shed:
+        refusal = QueueFull("every tier is backlogged; batch work has to wait", retry_after=SHED_RETRY_S)
+    elif not ordered:
+        refusal = _refusal(model, bool(pins), verdicts, config, tokens, answer)
     return Decision(
         candidates=tuple(ordered),
         verdicts=verdicts,
-        reasons=_reasons(classification, verdicts, ordered, weaker, pinned=bool(pins)),
+        reasons=_reasons(classification, verdicts, ordered, weaker, ranking, pinned=bool(pins)),
+        degraded=DEGRADED in ranking.reasons and not ranking.shed,
         pinned=bool(pins),
         task_type=judged.task_type,
         complexity=judged.complexity,
@@ -226,6 +246,7 @@ def _verdict(
     weaker: frozenset[str],
     unavailable: frozenset[str],
     judged: Classification,
+    ranking: Ranking,
     *,
     pinned: bool,
 ) -> Verdict:
@@ -234,6 +255,8 @@ def _verdict(
         if first:
             return Verdict(tier.name, True, "pinned")
         return Verdict(tier.name, False, "not_pinned", f"{ordered[0].name} serves the same model and comes first")
+    if tier.name in ranking.passed_over and not first:
+        return Verdict(tier.name, True, *ranking.passed_over[tier.name])
     if tier.name in unavailable and not first:
         return Verdict(tier.name, True, "recently_unavailable", "has just failed; tried after all others")
     if tier.name in weaker:
@@ -249,6 +272,7 @@ def _reasons(
     verdicts: Sequence[Verdict],
     ordered: Sequence[TierConfig],
     weaker: frozenset[str],
+    ranking: Ranking,
     *,
     pinned: bool,
 ) -> tuple[str, ...]:
@@ -269,7 +293,9 @@ def _reasons(
             break
         if verdict.reason in _TOLD:
             found.append(f"{verdict.reason}:{verdict.tier}")
-    if chosen in weaker:
+    if ranking.ordered and chosen == ranking.ordered[0].name:
+        found.extend(ranking.reasons)
+    if chosen in weaker and DEGRADED not in found:
         found.append(LAST_RESORT)
     return tuple(found)
 

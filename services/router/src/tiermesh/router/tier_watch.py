@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiermesh.router.escalation import Target
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.quota import EscalationQuota
+from tiermesh.router.ranking import TierView
 from tiermesh.router.tier_health import TierHealth
 from tiermesh.router.tier_loads import TierLoads
-from tiermesh.shared.config import LaneConfig, TierConfig, TiermeshConfig
+from tiermesh.shared.config import BalanceConfig, LaneConfig, TierConfig, TiermeshConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,21 @@ class TierWatch:
             has_room=load is None or not load.backlogged(config.balance.backlog),
             p95_s=self.p95_s(tier, lane, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
         )
+
+    def views(
+        self, tiers: Sequence[TierConfig], *, prompt_tokens: int, answer_tokens: int, balance: BalanceConfig
+    ) -> Mapping[str, TierView]:
+        """Returns how tiers do now, as far as anything is known, for a request of that size."""
+        loads = self.loads.current()
+        found: dict[str, TierView] = {}
+        for tier in tiers:
+            load = loads.get(tier.name)
+            p95_s = self.estimates.p95_s(
+                tier.name,
+                prompt_tokens=prompt_tokens,
+                max_tokens=min(answer_tokens, tier.answer_tokens),
+                queue_free=load is not None and load.has_free_slot,
+            )
+            backlogged = load is not None and load.backlogged(balance.backlog)
+            found[tier.name] = TierView(p95_s, self.estimates.failure_rate(tier.name), backlogged)
+        return found

@@ -136,6 +136,10 @@ class ScriptedEngine(_Told, engine_pb2_grpc.EngineServiceServicer):
         super().__init__()
         self.steps: Sequence[Step] = steps
         self.requests: list[engine_pb2.GenerateRequest] = []
+        self.load_watched = asyncio.Event()
+        """Set once someone watches the load."""
+        self._load = engine_pb2.WatchLoadResponse(slot_count=1)
+        self._load_changed = asyncio.Event()
 
     async def Generate(  # noqa: N802 -- gRPC's name
         self,
@@ -163,8 +167,17 @@ class ScriptedEngine(_Told, engine_pb2_grpc.EngineServiceServicer):
         request: engine_pb2.WatchLoadRequest,  # noqa: ARG002 -- gRPC's signature
         context: Any,  # noqa: ARG002 -- gRPC's signature
     ) -> AsyncGenerator[engine_pb2.WatchLoadResponse, None]:
-        """Reports an idle engine once."""
-        yield engine_pb2.WatchLoadResponse(slot_count=1)
+        """Reports the load, and every other one that it is given."""
+        self.load_watched.set()
+        while True:
+            changed = self._load_changed
+            yield self._load
+            await changed.wait()
+
+    def report_load(self, load: engine_pb2.WatchLoadResponse) -> None:
+        """Sends a load to everyone who watches."""
+        changed, self._load, self._load_changed = self._load_changed, load, asyncio.Event()
+        changed.set()
 
     async def GetModel(self, request: engine_pb2.GetModelRequest, context: Any) -> engine_pb2.GetModelResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Describes nothing in particular."""
