@@ -31,6 +31,8 @@ class ScriptedRouter(router_pb2_grpc.RouterServiceServicer):
         """Seconds of each call's deadline that were left on arrival."""
         self.explain_errors: list[TiermeshError] = []
         """What the next calls of Explain fail with."""
+        self.entered = asyncio.Event()
+        """Set once a call of Generate has arrived."""
         self.abandoned = asyncio.Event()
         """Set once a call was cancelled, by its caller or by its deadline."""
 
@@ -41,6 +43,7 @@ class ScriptedRouter(router_pb2_grpc.RouterServiceServicer):
         script = self.scripts[min(len(self.requests), len(self.scripts) - 1)]
         self._note(context)
         self.requests.append(request)
+        self.entered.set()
         try:
             for step in script:
                 if isinstance(step, asyncio.Event):

@@ -1,0 +1,324 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import random as _random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+from tiermesh.client._answer import Answer, Book
+from tiermesh.client._deadlines import Deadlines, Lane
+from tiermesh.client._door import call_metadata, channel_credentials, channel_options, find_door
+from tiermesh.client._request import Prompt, lane_of, make_request
+from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
+from tiermesh.shared.errors import TiermeshError
+from tiermesh.shared.rpc import error_from_rpc, wire_timeout
+
+_STATUS_GRACE_S = 0.2
+"""How long the status that follows the terminal event is waited for; the answer is complete without it."""
+
+
+class AsyncAnswerStream:
+    """The events of one answer. Use it with `async with`, so that leaving it early frees the engine.
+
+        async with mesh.stream("Tell me about rivers") as stream:
+            async for text in stream.texts():
+                print(text, end="")
+        print(stream.answer().usage)
+
+    Iterating over the stream itself gives `tiermesh.api.router.v1.GenerateResponse`s, the last of
+    which is `done`. Everything else raises: a failed answer its own error, a stream that just
+    ends StreamBroken.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[float], Any],
+        *,
+        budget: Budget,
+        attempts: Attempts,
+        complete: Callable[[float], None],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._begin = begin
+        self._budget = budget
+        self._attempts = attempts
+        self._complete = complete
+        self._sleep = sleep
+        self._began = budget.clock.monotonic()
+        self._call: Any = None
+        self._book = Book()
+        self._over = False
+        self._cancelled = False
+
+    @property
+    def route(self) -> router_pb2.RouteLabel:
+        """Where the request went and why; empty until the first event."""
+        return self._book.route
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> router_pb2.GenerateResponse:
+        """Returns the next event.
+
+        Raises:
+            TiermeshError: the answer has failed; StreamBroken where it ended without a terminal event.
+            asyncio.CancelledError: `cancel` was called before the end.
+        """
+        if self._over:
+            if self._cancelled:
+                raise asyncio.CancelledError
+            raise StopAsyncIteration
+        try:
+            event = await self._first() if not self._book.begun else await self._read()
+            self._book.enter(event)
+        except BaseException:
+            self._close()
+            raise
+        if self._book.complete:
+            self._complete(self._budget.clock.monotonic() - self._began)
+            await self._finish()
+        return event
+
+    async def _first(self) -> router_pb2.GenerateResponse:
+        while True:
+            self._call = self._begin(self._budget.require("the request"))
+            try:
+                return await self._read()
+            except TiermeshError as error:
+                self._call.cancel()
+                wait = self._attempts.after(error)
+                if wait is None:
+                    raise
+            await self._sleep(wait)
+
+    async def _read(self) -> router_pb2.GenerateResponse:
+        try:
+            event = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from None
+        if event is grpc.aio.EOF:
+            self._book.answer()
+            raise AssertionError("read past the end")
+        assert isinstance(event, router_pb2.GenerateResponse)
+        return event
+
+    async def _finish(self) -> None:
+        # Reading on to the status lets the server see an end instead of a cancellation.
+        self._over = True
+        try:
+            async with asyncio.timeout(_STATUS_GRACE_S):
+                await self._call.read()
+        except (TimeoutError, grpc.aio.AioRpcError):
+            self._call.cancel()
+
+    async def texts(self, choice: int = 0) -> AsyncIterator[str]:
+        """Gives one choice's text as it comes. Revisions are not part of it; see `answer`.
+
+        Raises:
+            TiermeshError: as of the stream itself.
+        """
+        async for event in self:
+            if event.HasField("delta") and event.delta.choice_index == choice and event.delta.text:
+                yield event.delta.text
+
+    def answer(self) -> Answer:
+        """Returns the whole answer, once the stream has ended.
+
+        Raises:
+            StreamBroken: it has not, or not with a terminal event.
+        """
+        return self._book.answer()
+
+    def cancel(self) -> None:
+        """Gives the answer up; the mesh stops generating. Harmless once the stream has ended."""
+        self._cancelled = not self._over
+        self._close()
+
+    def _close(self) -> None:
+        self._over = True
+        if self._call is not None:
+            self._call.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+
+class AsyncClient:
+    """Speaks to a mesh from asyncio. Open it with `async with`; it may be shared by any number of tasks.
+
+    Args:
+        target: `host:port` of the ingress, or any other gRPC target.
+        api_key: Key of a tenant.
+        tls: Whether to use TLS, or gRPC credentials to use.
+        deadlines: Defaults for calls without a deadline; `AsyncClient.local` knows the mesh's own.
+        retries: How often and how far apart.
+        tokens: Pass one to several clients to share it between them.
+        clock: Times deadlines.
+        sleep: Waits between attempts.
+        random: Numbers from 0 to below 1, for jitter.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        api_key: str | None = None,
+        tls: bool | grpc.ChannelCredentials = False,
+        deadlines: Deadlines | None = None,
+        retries: RetryPolicy | None = None,
+        tokens: RetryTokens | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._target = target
+        self._api_key = api_key
+        self._tls = tls
+        self._deadlines = deadlines or Deadlines()
+        self._retries = retries or RetryPolicy()
+        self._tokens = tokens or RetryTokens()
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._channel: grpc.aio.Channel | None = None
+
+    @classmethod
+    def local(cls, profile: str | None = None, **options: Any) -> Self:
+        """Returns a client of the mesh that runs on this machine, with its key and its lanes.
+
+        Raises:
+            MeshNotFound: none runs here, or several and `profile` names none.
+        """
+        door = find_door(profile)
+        return cls(door.target, **{"api_key": door.api_key, "deadlines": door.deadlines, **options})
+
+    async def __aenter__(self) -> Self:
+        self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection; calls in flight are cancelled."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        deadline_s: float | None = None,
+        lane: Lane | None = None,
+        traceparent: str | None = None,
+        **request: Any,
+    ) -> AsyncAnswerStream:
+        """Asks, and returns the answer's stream; the call begins with the first event that is read.
+
+        Args:
+            prompt: A question, messages, or a whole request.
+            deadline_s: Seconds from now until the answer is no longer wanted, attempts and waits
+                together; the default is the lane's.
+            lane: Picks the default deadline; by default `batch` for batch requests, else `complex`.
+            traceparent: W3C trace context; by default that of the current OpenTelemetry span.
+            request: Arguments of `make_request`, such as `model=`, `system=`, `max_tokens=`.
+
+        Raises:
+            ValueError: an argument does not fit.
+        """
+        message = make_request(prompt, **request)
+        lane = lane_of(message, lane)
+        budget = self._budget(deadline_s, lane)
+        metadata = call_metadata(self._api_key, traceparent)
+        stub = router_pb2_grpc.RouterServiceStub(self._open())
+
+        def complete(seconds: float) -> None:
+            self._tokens.succeeded()
+            self._deadlines.note(lane, seconds)
+
+        return AsyncAnswerStream(
+            lambda left: stub.Generate(message, timeout=wire_timeout(left), metadata=metadata),
+            budget=budget,
+            attempts=self._attempts(budget, lane),
+            complete=complete,
+            sleep=self._sleep,
+        )
+
+    async def ask(self, prompt: Prompt, **arguments: Any) -> Answer:
+        """Asks, and returns the whole answer. Arguments are those of `stream`.
+
+        Raises:
+            TiermeshError: there is none: DeadlineError, Overloaded, Unavailable, InvalidRequest, ...
+        """
+        async with self.stream(prompt, **arguments) as stream:
+            async for _ in stream:
+                pass
+            return stream.answer()
+
+    async def explain(
+        self,
+        prompt: Prompt,
+        *,
+        deadline_s: float | None = None,
+        lane: Lane | None = None,
+        traceparent: str | None = None,
+        **request: Any,
+    ) -> router_pb2.ExplainResponse:
+        """Returns where the request would go and why, without running a model. Arguments are those of `stream`.
+
+        Raises:
+            TiermeshError: the mesh does not say.
+        """
+        message = router_pb2.ExplainRequest(request=make_request(prompt, **request))
+        lane = lane_of(message.request, lane)
+        budget = self._budget(deadline_s, lane)
+        attempts = self._attempts(budget, lane)
+        metadata = call_metadata(self._api_key, traceparent)
+        stub = router_pb2_grpc.RouterServiceStub(self._open())
+        while True:
+            call = stub.Explain(message, timeout=wire_timeout(budget.require("the request")), metadata=metadata)
+            try:
+                response: router_pb2.ExplainResponse = await call
+            except grpc.aio.AioRpcError as error:
+                failure = error_from_rpc(error)
+                wait = attempts.after(failure)
+                if wait is None:
+                    raise failure from None
+            else:
+                self._tokens.succeeded()
+                return response
+            finally:
+                call.cancel()
+            await self._sleep(wait)
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._channel is None:
+            options, credentials = channel_options(self._target), channel_credentials(self._tls)
+            self._channel = (
+                grpc.aio.insecure_channel(self._target, options=options)
+                if credentials is None
+                else grpc.aio.secure_channel(self._target, credentials, options=options)
+            )
+        return self._channel
+
+    def _budget(self, deadline_s: float | None, lane: Lane) -> Budget:
+        return Budget.of(self._deadlines.default_s(lane) if deadline_s is None else deadline_s, self._clock)
+
+    def _attempts(self, budget: Budget, lane: Lane) -> Attempts:
+        typical = self._deadlines.typical_s(lane)
+        return Attempts(self._retries, self._tokens, budget, typical_s=typical, random=self._random)
