@@ -9,7 +9,7 @@ _PATTERNS = (
     (re.compile(r"https?://\S+"), "<link>"),
     (re.compile(r'"[^"]+"|《[^》]+》'), "<quoted>"),
     (re.compile(r"\d[\d.,:/-]*"), "<number>"),
-    (re.compile(r"(?<=[^.!?\s] )[A-Z][\w'-]*(?: [A-Z][\w'-]*)*"), "<name>"),
+    (re.compile(r"(?<=[^.!?\s] )(?!I\b)[A-Z][\w'-]*(?: [A-Z][\w'-]*)*"), "<name>"),
     (re.compile(r"[\u4e00-\u9fff]{1,3}(?=先生|女士|小姐|老师|医生|经理)"), "<name>"),
 )
 
