@@ -10,7 +10,7 @@ ARGS ?=
 PACKAGES := api shared router classifier cache engine traces mesh client
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status logs doctor env env-test test check format protos bench-overhead
+.PHONY: help up down status logs doctor env env-test test check format protos bench-overhead bench-cache
 
 help: ## List what can be made
 	@echo "usage: make TARGET [PROFILE=local|lite|laptop] [PYTHON=python3]"
@@ -77,3 +77,6 @@ train-classifier: env ## Write the training prompts, train the classifier's mode
 eval-routing: env ## Measure routing on recorded outcomes; ARGS="--data FOLDER"
 	@$(LEARNING)
 	@$(BIN)/python benchmarks/routing_eval.py $(ARGS)
+
+bench-cache: env ## Measure the answer cache: right and false hits beside other caches, latency
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/cache_bench.py $(ARGS)

