@@ -44,6 +44,8 @@ class TenantConfig(_Section):
     """File with API keys, one a line. Relative to the state folder."""
     key_env: str | None = None
     """Environment variable with API keys, separated by commas."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Share of an engine's slots where tenants compete for them: one with 2 starts twice as many prompts as one with 1."""
 
     @model_validator(mode="after")
     def _has_a_key_source(self) -> Self:
@@ -181,6 +183,18 @@ class TierConfig(_Section):
     """Prompts that run at once."""
     queue: Annotated[int, Field(ge=0)] = 64
     """Prompts that may wait for a slot."""
+    hopeless_work: Literal["dark", "enforced"] = "dark"
+    """Prompts whose predicted end is past their deadline. `dark`: they are only counted, and how many of them ended in
+    time after all. `enforced`: they are refused with BUDGET_EXHAUSTED before they queue."""
+    token_ms_limit: Annotated[float, Field(gt=0)] | None = None
+    """Longest time between two tokens of an answer that the engine aims at: the number of prompts that run at once is
+    then lowered where tokens come slower, and raised again, up to `slots`, while prompts wait. None always allows `slots`."""
+    length_buckets: bool = False
+    """Whether prompts of like length are started one after the other. For backends that pad a batch to its longest
+    prompt; vLLM does not."""
+    balancing: Literal["least_request", "load_reports"] = "least_request"
+    """How Envoy chooses among the tier's replicas. `least_request`: the one with the fewest requests of this Envoy.
+    `load_reports`: by the load that replicas report, for many Envoys in front of the same replicas."""
     price_in: Annotated[float, Field(ge=0)] = 0.0
     """Cost of a million prompt tokens, in any one currency."""
     price_out: Annotated[float, Field(ge=0)] = 0.0

@@ -220,6 +220,8 @@ class WatchLoadResponse(_message.Message):
     KV_CACHE_UTILIZATION_FIELD_NUMBER: _builtins.int
     ABORTED_COUNT_FIELD_NUMBER: _builtins.int
     GENERATED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    HOPELESS_COUNT_FIELD_NUMBER: _builtins.int
+    HOPELESS_FINISHED_COUNT_FIELD_NUMBER: _builtins.int
     running_count: _builtins.int
     """Prompts being generated."""
     waiting_count: _builtins.int
@@ -234,6 +236,10 @@ class WatchLoadResponse(_message.Message):
     """Prompts aborted since start because the caller had gone."""
     generated_token_count: _builtins.int
     """Tokens generated since start."""
+    hopeless_count: _builtins.int
+    """Prompts since start whose predicted end was past their deadline, refused for it or not."""
+    hopeless_finished_count: _builtins.int
+    """Those of them that were let in and ended within their deadline: where the prediction was wrong."""
     def __init__(
         self,
         *,
@@ -244,10 +250,12 @@ class WatchLoadResponse(_message.Message):
         kv_cache_utilization: _builtins.float = ...,
         aborted_count: _builtins.int = ...,
         generated_token_count: _builtins.int = ...,
+        hopeless_count: _builtins.int = ...,
+        hopeless_finished_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "kv_cache_utilization", b"kv_cache_utilization", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "hopeless_count", b"hopeless_count", "hopeless_finished_count", b"hopeless_finished_count", "kv_cache_utilization", b"kv_cache_utilization", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
