@@ -67,15 +67,12 @@ bench-overhead: env ## Measure what the mesh adds to a request
 
 .PHONY: train-classifier eval-routing
 TRAINING := services/classifier/training
-LEARNING = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(TRAINING)/requirements.txt
 
 train-classifier: env ## Write the training prompts, train the classifier's model, show its accuracy
-	@$(LEARNING)
 	@OMP_NUM_THREADS=1 $(BIN)/python $(TRAINING)/generate.py
 	@OMP_NUM_THREADS=1 $(BIN)/python $(TRAINING)/train.py $(ARGS)
 
 eval-routing: env ## Measure routing on recorded outcomes; ARGS="--data FOLDER"
-	@$(LEARNING)
 	@$(BIN)/python benchmarks/routing_eval.py $(ARGS)
 
 bench-cache: env ## Measure the answer cache: right and false hits beside other caches, latency

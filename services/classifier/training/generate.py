@@ -79,21 +79,26 @@ def generate(seed: int = SEED) -> list[Prompt]:
         language: yaml.safe_load((TEMPLATES / f"slots.{language}.yaml").read_text("utf-8")) for language in _COURTESIES
     }
     prompts: list[Prompt] = []
+    keys: set[str] = set()
     for path in sorted(TEMPLATES.glob("*.yaml")):
         if path.name.startswith("slots."):
             continue
         for number, group in enumerate(yaml.safe_load(path.read_text("utf-8"))):
             # A generator of its own for each group: changing one leaves the others as they were.
             rng = np.random.default_rng([seed, number, *path.stem.encode()])
-            prompts += _group(path.stem, number, group, slots[group["language"]], rng)
+            prompts += _group(path.stem, number, group, slots[group["language"]], keys, rng)
     return prompts
 
 
 def _group(
-    task: str, number: int, group: Mapping[str, Any], slots: Mapping[str, list[Any]], rng: np.random.Generator
+    task: str,
+    number: int,
+    group: Mapping[str, Any],
+    slots: Mapping[str, list[Any]],
+    keys: set[str],
+    rng: np.random.Generator,
 ) -> list[Prompt]:
     kept: list[Prompt] = []
-    keys: set[str] = set()
     seen: list[frozenset[str]] = []
     templates = group["templates"]
     for turn in range(group["count"] * _TRIES):
