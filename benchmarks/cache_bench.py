@@ -19,7 +19,8 @@ import numpy as np
 import uvloop
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from cache import clinc, latency, mooncake, pairs
 from cache.interval import percent, wilson
@@ -95,12 +96,12 @@ def report(name: str, counts: dict[str, int], detail: dict[str, Any]) -> dict[st
 
 async def measure_clinc(embedder: OnnxEmbedder, detail: dict[str, Any], *, per_intent: int) -> None:
     """Prints false hits on CLINC150."""
-    data = DATA / "clinc150" / "data_full.json"
-    if not data.exists():
-        print(f"\nCLINC150: skipped, {data} is not there")
+    splits = clinc.read_splits(DATA)
+    if splits is None:
+        print(f"\nCLINC150: skipped, {DATA} is not there")
         return
     tier, index = make_tier(embedder)
-    found = await clinc.ask_clinc(data, tier, index, per_intent=per_intent)
+    found = await clinc.ask_clinc(splits, tier, index, per_intent=per_intent)
     detail["clinc150"] = {**found, "unjudged": len(found["unjudged"])}
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "clinc_unjudged.jsonl").write_text(

@@ -21,16 +21,23 @@ JUDGED = Path(__file__).parent / "clinc_judged.jsonl"
 PARTITION = b"c" * 32
 
 
-async def ask_clinc(data: Path, tier: SemanticTier, index: QuestionIndex, *, per_intent: int) -> dict[str, Any]:
+def read_splits(data: Path) -> dict[str, list[list[str]]] | None:
+    """Returns queries and intents by split, or None where the data is not there."""
+    path = data / "clinc150" / "data_full.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+async def ask_clinc(
+    splits: dict[str, list[list[str]]], tier: SemanticTier, index: QuestionIndex, *, per_intent: int
+) -> dict[str, Any]:
     """Returns counts, and the hits that nobody has judged.
 
     Args:
-        data: `data_full.json`.
+        splits: Queries and intents.
         tier: What is asked.
         index: Its index.
         per_intent: Training queries of each intent that are answered.
     """
-    splits = json.loads(data.read_text(encoding="utf-8"))
     taken: dict[str, int] = {}
     ends_ms = round((SYSTEM_CLOCK.wall() + 3600) * 1000)
     for number, (text, intent) in enumerate(splits["train"]):

@@ -48,11 +48,11 @@ def open_embedder(folder: Path) -> Embed:
 
 def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
     """GPTCache with SQLite, faiss and SearchDistanceEvaluation, at its default similarity threshold of 0.8."""
-    from gptcache import Cache, Config
-    from gptcache.adapter.api import get, put
-    from gptcache.manager import CacheBase, VectorBase, get_data_manager
-    from gptcache.processor.pre import get_prompt
-    from gptcache.similarity_evaluation.distance import SearchDistanceEvaluation
+    from gptcache import Cache, Config  # noqa: PLC0415 -- one that is missing must not stop the other
+    from gptcache.adapter.api import get, put  # noqa: PLC0415 -- one that is missing must not stop the other
+    from gptcache.manager import CacheBase, VectorBase, get_data_manager  # noqa: PLC0415 -- one that is missing must not stop the other
+    from gptcache.processor.pre import get_prompt  # noqa: PLC0415 -- one that is missing must not stop the other
+    from gptcache.similarity_evaluation.distance import SearchDistanceEvaluation  # noqa: PLC0415 -- one that is missing must not stop the other
 
     rows = []
     for number, pair in enumerate(pairs):
@@ -80,9 +80,9 @@ def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> lis
 
 def ask_redisvl(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
     """Redisvl's SemanticCache on a real Redis with vector search, at its default distance threshold of 0.1."""
-    import redis
-    from redisvl.extensions.cache.llm import SemanticCache
-    from redisvl.utils.vectorize import CustomVectorizer
+    import redis  # noqa: PLC0415 -- one that is missing must not stop the other
+    from redisvl.extensions.cache.llm import SemanticCache  # noqa: PLC0415 -- one that is missing must not stop the other
+    from redisvl.utils.vectorize import CustomVectorizer  # noqa: PLC0415 -- one that is missing must not stop the other
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

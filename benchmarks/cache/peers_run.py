@@ -53,7 +53,7 @@ def ask_peers(pairs: list[dict[str, Any]], model: Path) -> dict[str, list[dict[s
         )
         if done.returncode:
             raise OSError(done.stderr.strip()[-400:])
-        found: dict[str, list[dict[str, Any]] | str] = json.loads(done.stdout)
-        return found
     except OSError as error:
         return {"gptcache": str(error), "redisvl": str(error)}
+    found: dict[str, list[dict[str, Any]] | str] = json.loads(done.stdout)
+    return found

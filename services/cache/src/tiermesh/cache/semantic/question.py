@@ -107,9 +107,13 @@ def _settle(words: list[str], lexicon: Lexicon) -> list[str]:
 
 
 _GENITIVE = frozenset({"'s"})
-_MODAL_WORDS = {"can": frozenset({"able", "possible", "allow", "ok"}), "must": frozenset({"must", "need", "require"})}
+_MODAL_WORDS = {
+    "can": frozenset({"able", "possible", "allow", "ok"}),
+    "must": frozenset({"must", "need", "require"}),
+    "howlong": frozenset({"take", "last"}),
+}
 """Words that a kind of question says already."""
-_AFTER_WH = frozenset({"city", "building", "document", "amount", "person", "year", "ocean"})
+_AFTER_WH = frozenset({"city", "building", "file", "amount", "person", "year", "ocean"})
 """Nouns after `which` that only say what the answer is."""
 _WHO = frozenset({"artist", "author", "scientist", "singer", "painter", "actor", "writer", "person", "president"})
 _HOW_KINDS = frozenset(
@@ -131,6 +135,9 @@ _MODALS = {
 def _english_kind(tokens: list[str], text: str) -> str:
     if "price" in tokens and any(t in tokens for t in ("what", "howmuch", "how")):
         return "price"
+    if tokens and tokens[0] in _MODALS:
+        # `Is there a meaning of life` asks whether, whatever else stands in it.
+        return _modal(tokens)
     for at, word in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else ""
         if word in _HOW_KINDS:
@@ -143,8 +150,6 @@ def _english_kind(tokens: list[str], text: str) -> str:
             return "who"
         if word in _WH:
             return _WH[word]
-    if tokens and tokens[0] in _MODALS:
-        return _modal(tokens)
     if text.rstrip().endswith("?"):
         return "what"
     # `I wonder if` asks whether, and asks for no deed.

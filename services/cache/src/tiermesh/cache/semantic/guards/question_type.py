@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from tiermesh.cache.semantic.question import Question
 
+_SHOULD = frozenset({"should", "ought", "shall", "must"})
+_CAN = frozenset({"can", "could", "may", "might", "able", "possible"})
+_MOODS = _SHOULD | _CAN | {"will", "would"}
+_ASKS = frozenset({"how", "why", "when", "where", "who"})
 _ALIKE = (frozenset({"what", "do"}),)
 
 
 def refuse(asked: Question, known: Question) -> str | None:
     """Refuses questions of different kinds."""
     if asked.kind == known.kind:
-        return None
+        return _modality(asked, known)
     if any({asked.kind, known.kind} <= kinds for kinds in _ALIKE) and _is_noun_phrase(asked) and _is_noun_phrase(known):
         return None
     return f"{asked.kind} and {known.kind}"
+
+
+def _modality(asked: Question, known: Question) -> str | None:
+    if asked.language != "en":
+        return None
+    mine, theirs = set(asked.tokens), set(known.tokens)
+    if _ASKS & mine - {asked.kind} != _ASKS & theirs - {known.kind}:
+        return "one asks a second thing"
+    if asked.kind == "do" and _MOODS & mine != _MOODS & theirs:
+        return "one says what will or must be"
+    if asked.kind == "how":
+        # How one can and how one should come to the same steps.
+        return None
+    for one, other in ((mine, theirs), (theirs, mine)):
+        if one & _SHOULD and not other & _SHOULD and other & _CAN:
+            return "one asks what should be, the other what can be"
+    return None
 
 
 def _is_noun_phrase(question: Question) -> bool:

@@ -24,6 +24,7 @@ _PERSONS = {
 }  # fmt: skip
 _OF_PERSONS = frozenset({"what", "who", "is", "can", "will", "where", "when", "should"})
 _FEW = 2
+_HERE = frozenset({"this", "these", "those", "here", "这", "那"})
 _THIRD = frozenset({"he", "him", "his", "she", "her", "hers", "they", "them", "their", "他", "她"})
 
 
@@ -102,6 +103,8 @@ def _linked(question: Question, first: str, second: str) -> bool:
 def _person(asked: Question, known: Question) -> str | None:
     if bool(_THIRD & set(asked.words)) != bool(_THIRD & set(known.words)):
         return "only one is about somebody else"
+    if _HERE & set(asked.words) != _HERE & set(known.words):
+        return "only one points at something"
     if asked.language == "zh":
         # Who is meant is left out as often as not.
         return None
@@ -110,7 +113,7 @@ def _person(asked: Question, known: Question) -> str | None:
     one, other = _persons(asked), _persons(known)
     if {"my", "your"} == (one ^ other) & {"my", "your"} or (asked.kind != "how" and {"i", "you"} <= one ^ other):
         return "one is about me, the other about you"
-    if asked.kind == "do" and one != other:
+    if asked.kind == "do" and (one != other or _objects(asked) != _objects(known)):
         return "only one is about me or you"
     # `How do I` and `how to`, `find my invoice` and `find invoices` are alike; what is asked about a person is not.
     if asked.kind in _OF_PERSONS and len(asked.content) < _FEW and one != other:
@@ -121,6 +124,11 @@ def _person(asked: Question, known: Question) -> str | None:
 def _persons(question: Question) -> set[str]:
     # Tokens, not words: `can you tell me` is gone from them.
     return {_PERSONS[token] for token in question.tokens if token in _PERSONS}
+
+
+def _objects(question: Question) -> set[str]:
+    # `I want to buy it` says what I want, `buy me one` what you shall do.
+    return {"i", "me", "we", "us"} & set(question.tokens)
 
 
 def _is_between_us(question: Question) -> bool:

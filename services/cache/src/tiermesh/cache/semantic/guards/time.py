@@ -27,7 +27,10 @@ _NOW_ZH = re.compile(
     "本季度|这几天|近几天|几点了|几号了|星期几|天气|气温|下雨|路况|堵车|汇率|股价|金价|油价|币价|比特币价格|大盘|行情|新闻|头条|"
     "热搜|比分|现任|还没|已经|我的余额|到哪了|到哪儿了"
 )
-_PAST_EN = frozenset({"did", "was", "were", "had"})
+_PAST_EN = re.compile(
+    r"\b(?:did|was|were|had)\b|\b(?:have|has|'ve) (?:\w+ )?(?:\w{2,}ed|been|gone|done|made|taken|given|seen|paid|spent|sent|"
+    r"bought|sold|lost|left|got|gotten|written|eaten|broken|chosen|said|told|found|kept|met|won|had)\b"
+)
 _YEARLESS = re.compile(
     r"\b(spring|summer|autumn|the fall(?! of)|winter|morning|afternoon|evening|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday)s?\b"
 )
@@ -39,7 +42,7 @@ def refuse(asked: Question, known: Question) -> str | None:
         if is_about_now(question):
             return "asks about its own moment"
     if asked.language == "en":
-        if bool(_PAST_EN & set(asked.words)) != bool(_PAST_EN & set(known.words)) and not _timeless(asked, known):
+        if _is_past(asked) != _is_past(known) and not _timeless(asked, known):
             return "one asks about the past"
         if _times_of_year_or_day(asked) != _times_of_year_or_day(known):
             return "they name different times"
@@ -53,6 +56,10 @@ def is_about_now(question: Question) -> bool:
     if question.language == "zh":
         return _NOW_ZH.search(question.text) is not None
     return _NOW_EN.search(question.text.lower()) is not None
+
+
+def _is_past(question: Question) -> bool:
+    return _PAST_EN.search(question.text.lower()) is not None
 
 
 def _timeless(asked: Question, known: Question) -> bool:
