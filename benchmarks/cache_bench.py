@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import uvloop
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from cache import clinc, latency, mooncake, pairs
 from cache.interval import percent, wilson
@@ -36,6 +34,7 @@ from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.config import CacheConfig
 
+ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "out"
 DATA = ROOT.parent / "shared" / "data"
 VERBS = ["renew", "cancel", "install", "repair", "share", "print", "pack", "paint", "sell", "insure"]
