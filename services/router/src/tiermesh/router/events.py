@@ -25,5 +25,5 @@ class Completed:
     """What came up after the label."""
 
 
-Event = router_pb2.RouteLabel | answer_pb2.Delta | Completed
-"""A label first, then pieces, then the end."""
+Event = router_pb2.RouteLabel | answer_pb2.Delta | router_pb2.Revision | Completed
+"""A label first, then pieces, then perhaps a revision, then the end."""

@@ -15,29 +15,27 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
 from tiermesh.router.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
 from tiermesh.router.background import BackgroundStores
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import Step, judge
+from tiermesh.router.confidence import Step
 from tiermesh.router.course import Course
+from tiermesh.router.engine_request import engine_request
 from tiermesh.router.events import Completed, Event
+from tiermesh.router.judging import judge_attempt, learn_from
 from tiermesh.router.keeping import cached_answer, may_keep
 from tiermesh.router.label import decided_label
 from tiermesh.router.patience import Patience, TooSlowError
 from tiermesh.router.policy import Decision
 from tiermesh.router.ports import EnginePool
-from tiermesh.router.tier_attempt import TOP_LOGPROBS, TierAttempt
+from tiermesh.router.revising import Reviser, revision_of
+from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttempt
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import BudgetExhausted, StreamBroken, TiermeshError
-
-REJECTED, TIMEOUT, ANSWERED = "rejected", "timeout", "answered"
-"""Outcomes of attempts that did not fail."""
 
 
 class Generation:
@@ -55,6 +53,7 @@ class Generation:
         self._watch = watch
         self._stores = stores
         self._clock = clock
+        self._reviser = Reviser(engines, watch)
 
     async def run(
         self,
@@ -84,7 +83,7 @@ class Generation:
             error: TiermeshError | None = None
             target: str | None = None
             try:
-                request = _engine_request(call, tier, judged=attempt.judged)
+                request = engine_request(call, tier, judged=attempt.judged)
                 async with aclosing(self._engines.generate(tier.name, request, budget=attempt.budget)) as events:
                     with ExitStack() as stack:
                         patience = self._patience(course, tier)
@@ -105,7 +104,7 @@ class Generation:
                             piece = attempt.take(event)
                             if piece is not None:
                                 yield piece
-                            if attempt.ready and not hold:
+                            if attempt.ready and not hold and not call.request.progressive:
                                 self._note_doubt(course, attempt, shut)
             except TooSlowError as late:
                 target = late.instead
@@ -123,7 +122,18 @@ class Generation:
             if attempt.done is not None and label is not None:
                 break
             tier = self._after_failure(course, attempt, error, committed=label is not None)
-        self._finish(course, attempt)
+        kept = attempt
+        if call.request.progressive and attempt.judged:
+            judge_attempt(course, attempt)
+            self._finish(course, attempt)
+            better = await self._reviser.improve(course, attempt)
+            if better is not None:
+                kept = better
+                yield revision_of(better, why=course.later[-1])
+            observe.record_attempts(call.span, course.attempts)
+            observe.record_usage(call.span, course.usage)
+        else:
+            self._finish(course, attempt)
         end = Completed(
             attempt.done.finishes,
             course.usage,
@@ -138,18 +148,18 @@ class Generation:
             # After the end has been handed over, so that the caller does not wait; and also when
             # the caller leaves with it, since the answer is complete.
             good = not course.escalation_skipped and not decision.degraded
-            if store_key is not None and good and may_keep(attempt.done, call.request.sampling):
-                self._stores.start(store_key, cached_answer(label, attempt.deltas, attempt.done, self._clock))
+            if store_key is not None and good and may_keep(kept.done, call.request.sampling):
+                self._stores.start(store_key, cached_answer(label, kept, self._clock))
 
     def _begin(self, course: Course, tier: TierConfig) -> tuple[TierAttempt, bool, str]:
         """Returns the attempt, whether its first text is held back, and if not, the gate that is shut."""
         call, decision = course.call, course.decision
-        escalation = call.snapshot.config.escalation
+        escalation, progressive = call.snapshot.config.escalation, call.request.progressive
         judged = (
             escalation.enabled
             and not decision.pinned
             and tier.backend != "rules"
-            and (decision.confidence is None or decision.confidence < escalation.sure_from)
+            and (progressive or decision.confidence is None or decision.confidence < escalation.sure_from)
             and course.has_stronger(tier)
         )
         gates = course.gates(tier, Step.NEXT) if judged else None
@@ -160,7 +170,8 @@ class Generation:
             sampling=call.request.sampling,
             judge_after=escalation.hold_tokens if judged else 0,
         )
-        return attempt, gates is not None and gates.tier is not None, "" if gates is None else gates.shut
+        hold = gates is not None and gates.tier is not None and not progressive
+        return attempt, hold, "" if gates is None else gates.shut
 
     def _patience(self, course: Course, tier: TierConfig) -> Patience | None:
         """Returns how long the first text may take, where another tier could be asked instead."""
@@ -172,9 +183,7 @@ class Generation:
 
     def _weigh(self, course: Course, attempt: TierAttempt) -> str | None:
         """Judges an answer that is held back; returns the tier that should be asked instead."""
-        self._judge(course, attempt)
-        judgement = attempt.judgement
-        assert judgement is not None
+        judgement = judge_attempt(course, attempt)
         if judgement.step is Step.ACCEPT:
             return None
         gates = course.gates(attempt.tier, judgement.step)
@@ -184,20 +193,8 @@ class Generation:
 
     def _note_doubt(self, course: Course, attempt: TierAttempt, shut: str) -> None:
         """Judges an answer that could not be held back, for the record and for the cache."""
-        self._judge(course, attempt)
-        assert attempt.judgement is not None
-        if attempt.judgement.step is not Step.ACCEPT:
+        if judge_attempt(course, attempt).step is not Step.ACCEPT:
             course.later.append(course.skip(shut))
-
-    def _judge(self, course: Course, attempt: TierAttempt) -> None:
-        escalation, kind = course.call.snapshot.config.escalation, course.decision.task_type
-        attempt.judgement = judge(
-            attempt.samples(),
-            calibration=escalation.calibration(attempt.tier.name, kind),
-            band=escalation.band(kind),
-            safety_phrases=escalation.safety_phrases,
-        )
-        observe.record_judgement(course.call.span, attempt.tier.name, attempt.judgement)
 
     def _commit(self, call: Call, attempt: TierAttempt, *, hold: bool) -> float:
         """Notes that the answer goes out from now on; returns the time to its first text."""
@@ -257,22 +254,10 @@ class Generation:
         return following
 
     def _finish(self, course: Course, attempt: TierAttempt) -> None:
-        call, done = course.call, attempt.done
-        assert done is not None
         course.ended(attempt.end(ANSWERED))
-        observe.record_attempts(call.span, course.attempts)
-        observe.record_usage(call.span, course.usage)
-        estimates, name, parts = self._watch.estimates, attempt.tier.name, attempt.observed()
-        estimates.ended(name, failed=False)
-        estimates.waited(name, parts.queue)
-        estimates.answered(
-            name,
-            prefill_s=parts.prefill,
-            decode_s=parts.decode,
-            prompt_tokens=done.usage.prompt_token_count,
-            answer_tokens=done.usage.completion_token_count,
-            choices=max(1, call.request.sampling.choice_count),
-        )
+        observe.record_attempts(course.call.span, course.attempts)
+        observe.record_usage(course.call.span, course.usage)
+        learn_from(self._watch.estimates, attempt)
 
     def _label(
         self, course: Course, attempt: TierAttempt, cache_status: router_pb2.CacheStatus.ValueType
@@ -289,22 +274,3 @@ class Generation:
         )
         observe.record_route(course.call.span, label, tenant=course.call.caller.tenant)
         return label
-
-
-def _engine_request(call: Call, tier: TierConfig, *, judged: bool) -> engine_pb2.GenerateRequest:
-    request = engine_pb2.GenerateRequest(
-        request_id=f"{call.caller.request_id}/{tier.name}",
-        tenant=call.caller.tenant,
-        messages=call.request.messages,
-        sampling=call.request.sampling,
-        priority=call.request.priority or chat_pb2.PRIORITY_INTERACTIVE,
-    )
-    sampling = request.sampling
-    asked = (
-        sampling.max_tokens if sampling.HasField("max_tokens") else call.snapshot.config.router.default_answer_tokens
-    )
-    sampling.max_tokens = min(asked, tier.answer_tokens)
-    if judged:
-        sampling.logprobs = True
-        sampling.top_logprob_count = max(TOP_LOGPROBS, sampling.top_logprob_count)
-    return request

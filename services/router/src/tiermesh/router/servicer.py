@@ -46,6 +46,8 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
                         yield router_pb2.GenerateResponse(delta=event)
                     elif isinstance(event, Completed):
                         yield router_pb2.GenerateResponse(done=_done(event, call))
+                    elif isinstance(event, router_pb2.Revision):
+                        yield router_pb2.GenerateResponse(revision=event)
                     else:
                         await context.send_initial_metadata(label_headers(event))
                         begun = True

@@ -18,6 +18,8 @@ from tiermesh.shared.errors import StreamBroken, TiermeshError, Unavailable
 from tiermesh.shared.ledger import Parts
 
 Events = AsyncGenerator[engine_pb2.GenerateResponse, None]
+ANSWERED, REJECTED, TIMEOUT = "answered", "rejected", "timeout"
+"""Outcomes of attempts that did not fail."""
 TOP_LOGPROBS = 2
 """Alternatives asked for where an answer is judged: the chosen token and the best other one."""
 
@@ -51,11 +53,11 @@ class TierAttempt:
         self.begin = account.now()
         self._account = account
         self._started_at = 0.0
-        self._choices = max(1, sampling.choice_count)
-        self._judge_after = judge_after * self._choices
+        self.choices = max(1, sampling.choice_count)
+        self._judge_after = judge_after * self.choices
         self._keep_logprobs = sampling.logprobs
         self._keep_top = sampling.top_logprob_count
-        self._logprobs: list[list[tuple[float, float | None]]] = [[] for _ in range(self._choices)]
+        self._logprobs: list[list[tuple[float, float | None]]] = [[] for _ in range(self.choices)]
 
     @property
     def judged(self) -> bool:
@@ -97,7 +99,7 @@ class TierAttempt:
         kind = event.WhichOneof("event")
         if kind == "delta":
             delta = event.delta
-            if not 0 <= delta.choice_index < self._choices:
+            if not 0 <= delta.choice_index < self.choices:
                 raise StreamBroken(f"a piece of choice {delta.choice_index}, which is not asked for")
             if self.first_at is None:
                 self.first_at = self._account.now()
@@ -118,7 +120,7 @@ class TierAttempt:
 
     def samples(self) -> Sequence[Sample]:
         """Returns what has come of each choice."""
-        texts: list[list[str]] = [[] for _ in range(self._choices)]
+        texts: list[list[str]] = [[] for _ in range(self.choices)]
         for delta in self.deltas:
             texts[delta.choice_index].append(delta.text)
         return [Sample("".join(text), tuple(found)) for text, found in zip(texts, self._logprobs, strict=True)]

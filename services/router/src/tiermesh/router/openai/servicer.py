@@ -69,7 +69,7 @@ class OpenAIServicer(openai_pb2_grpc.OpenAIServiceServicer):
                     document.add(event)
                 elif isinstance(event, Completed):
                     end = event
-                else:
+                elif isinstance(event, router_pb2.RouteLabel):
                     label = event
         if label is None or end is None:
             raise InternalError("an answer ended without its label or its end")
@@ -95,8 +95,11 @@ class OpenAIServicer(openai_pb2_grpc.OpenAIServiceServicer):
                         raise InternalError("an answer began without its label")
                     elif isinstance(event, answer_pb2.Delta):
                         data = chunks.piece(event)
-                    else:
+                    elif isinstance(event, Completed):
                         data = chunks.end(event)
+                    else:
+                        # OpenAI's stream has no word for a revision, and its requests never ask for one.
+                        data = b""
                     if data:
                         yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=data)
         except TiermeshError as error:

@@ -1,0 +1,35 @@
+"""What an engine is asked, for one request and tier."""
+
+from __future__ import annotations
+
+from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.api.engine.v1 import engine_pb2
+from tiermesh.router.call import Call
+from tiermesh.router.tier_attempt import TOP_LOGPROBS
+from tiermesh.shared.config import TierConfig
+
+
+def engine_request(call: Call, tier: TierConfig, *, judged: bool) -> engine_pb2.GenerateRequest:
+    """Returns the request to an engine.
+
+    Args:
+        call: The request.
+        tier: Tier to ask; its answer limit counts.
+        judged: Whether the answer is to be judged, for which the engine tells log-probabilities.
+    """
+    request = engine_pb2.GenerateRequest(
+        request_id=f"{call.caller.request_id}/{tier.name}",
+        tenant=call.caller.tenant,
+        messages=call.request.messages,
+        sampling=call.request.sampling,
+        priority=call.request.priority or chat_pb2.PRIORITY_INTERACTIVE,
+    )
+    sampling = request.sampling
+    asked = (
+        sampling.max_tokens if sampling.HasField("max_tokens") else call.snapshot.config.router.default_answer_tokens
+    )
+    sampling.max_tokens = min(asked, tier.answer_tokens)
+    if judged:
+        sampling.logprobs = True
+        sampling.top_logprob_count = max(TOP_LOGPROBS, sampling.top_logprob_count)
+    return request
