@@ -1,0 +1,101 @@
+"""`tiermesh calibrate-thresholds`: what the small tier should take at most."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tiermesh.client.cli._connection import explained
+from tiermesh.client.thresholds import Choice, Price, choose, read_known
+from tiermesh.shared.config import ConfigError, TierConfig, TiermeshConfig, load_config
+
+_EXAMPLE = (
+    "Example: tiermesh calibrate-thresholds outcomes.jsonl --config mesh/profiles/local.yaml --target-strong-share 0.2"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("calibrate-thresholds", epilog=_EXAMPLE)(calibrate_thresholds)
+
+
+def calibrate_thresholds(
+    outcomes: Annotated[
+        Path,
+        typer.Argument(help="JSON lines with complexity, weak_correct, strong_correct, and token counts if known."),
+    ],
+    config: Annotated[Path, typer.Option("--config", help="Configuration file with the tiers and their prices.")],
+    target_strong_share: Annotated[
+        float | None,
+        typer.Option("--target-strong-share", min=0, max=1, help="Send at most this share to the large tier."),
+    ] = None,
+    target_quality: Annotated[
+        float | None,
+        typer.Option("--target-quality", min=0, max=1, help="Keep at least this share of the large tier's quality."),
+    ] = None,
+    small: Annotated[
+        str | None, typer.Option("--small", help="Small tier; the cheapest with a model by default.")
+    ] = None,
+    large: Annotated[str | None, typer.Option("--large", help="Large tier; the strongest by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the change to a file instead of printing it.")
+    ] = None,
+) -> None:
+    """Choose the small tier's max_complexity from requests with known outcomes; print it as a change of the configuration."""
+    with explained():
+        loaded = load_config(config.absolute(), os.environ)
+        first, last = _tier(loaded, small, 0), _tier(loaded, large, -1)
+        try:
+            known = read_known(outcomes.read_text("utf-8").split("\n"))
+            choice = choose(
+                known,
+                Price(first.price_in, first.price_out),
+                Price(last.price_in, last.price_out),
+                excluded=first.excluded_task_types,
+                target_strong_share=target_strong_share,
+                target_quality=target_quality,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{outcomes}: {error}") from None
+    change = _change(first, last, choice, len(known), config.name)
+    if out is None:
+        typer.echo(change, nl=False)
+    else:
+        out.write_text(change, "utf-8")
+        typer.echo(f"wrote {out}: max_complexity {choice.max_complexity:g} for {first.name}")
+
+
+def _tier(config: TiermeshConfig, name: str | None, place: int) -> TierConfig:
+    models = [tier for tier in config.tiers if tier.backend != "rules"]
+    if name is None and models:
+        return models[place]
+    try:
+        return config.tier(name or "")
+    except KeyError:
+        raise ConfigError(f"no tier {name!r}; there are: {', '.join(tier.name for tier in config.tiers)}") from None
+
+
+def _change(small: TierConfig, large: TierConfig, choice: Choice, count: int, base: str) -> str:
+    relative = choice.quality / max(1e-9, choice.quality_of_large)
+    lines = [
+        f"# Expected, from {count} requests with known outcomes (escalation and load are not foreseen):",
+        f"#   to {large.name}: {choice.strong_share:.1%} of requests",
+        f"#   quality: {choice.quality:.1%} right, {relative:.1%} of {large.name}'s {choice.quality_of_large:.1%}",
+    ]
+    if choice.cost_of_large > 0:
+        saved = 1 - choice.cost / choice.cost_of_large
+        lines.append(
+            f"#   cost: {choice.cost:.6g}, {saved:.1%} less than {large.name} alone ({choice.cost_of_large:.6g})"
+        )
+    else:
+        lines.append("#   cost: unknown; the tiers have no prices or the requests no token counts")
+    lines += [
+        f"# before: max_complexity {small.max_complexity:g}",
+        f"extends: {base}",
+        "tiers:",
+        f"  - name: {small.name}",
+        f"    max_complexity: {choice.max_complexity:g}",
+    ]
+    return "\n".join(lines) + "\n"
