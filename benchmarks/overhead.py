@@ -10,8 +10,8 @@ measured is the mesh. Three paths are measured in turn, in every round, by the s
     envoy_only   client -> Envoy's mesh listener -> engine
     mesh         client -> Envoy ingress -> router -> (cache, classifier) -> engine, then a cache write
 
-Every prompt is new, so `mesh` always misses the cache and does all of its work. The figures are
-medians over the rounds. Writes benchmarks/out/overhead.json.
+Every prompt is new, so `mesh` always misses the cache and does all of its work; answers have one
+token, so that what is measured is a request, not a stream. The figures are medians over the rounds. Writes benchmarks/out/overhead.json.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ INSTANT = {
         }
     ]
 }
-MAX_TOKENS = 8
+MAX_TOKENS = 1
 Call = Callable[[int], Awaitable[None]]
 
 
