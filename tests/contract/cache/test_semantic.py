@@ -277,3 +277,19 @@ async def test_a_warm_replica_answers_without_the_store_until_it_hears_of_a_chan
         await eventually(renewed)
         await cache.invalidate()
         assert await cache.result("q") == "MISS"
+
+
+async def test_refusals_are_not_kept_whatever_language(store, clock):
+    async with running_cache(store, clock=clock, store_timeout_ms=1000) as cache:
+        for text in ("I'm sorry, but I can't help with that.", "抱歉，我无法回答这个问题。"):
+            assert not await cache.store("q", make_answer(*text))
+            assert await cache.result("q") == "MISS"
+        assert await cache.store("q", make_answer("Yes, it can."))
+
+
+async def test_memory_never_outlives_the_store(store, clock, log):
+    async with running_cache(store, clock=clock, log=log, store_timeout_ms=1000) as cache:
+        assert await cache.store("q", ttl=Duration(seconds=10))
+        assert await cache.result("q") == "HIT_EXACT"
+        clock.advance(12)
+        assert await cache.result("q") == "MISS"

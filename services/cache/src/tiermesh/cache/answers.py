@@ -15,6 +15,7 @@ from tiermesh.cache.freshness import Freshness, jittered_ttl_ms
 from tiermesh.cache.keys import Place, generation_key, place_of, tenant_prefix
 from tiermesh.cache.local import LocalAnswers
 from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.refusals import is_refusal
 from tiermesh.cache.tags import effective, invalidated, is_generation
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
@@ -130,8 +131,13 @@ class AnswerCache:
             await self._discard(place, bound)
             return Found(Result.MISS, place.label)
         if self._local is not None:
-            self._local.put(place.entry, answer, len(value), epoch=epoch)
+            self._local.put(place.entry, answer, len(value), epoch=epoch, lives_s=self._lives_s(answer))
         return Found(Result.HIT, place.label, answer, len(value))
+
+    def _lives_s(self, answer: cache_pb2.CachedAnswer) -> float:
+        """Returns how much longer the store keeps an answer, in seconds; 0 where it does not say."""
+        until_ms = answer.fresh_until_time.ToMilliseconds()
+        return until_ms / 1000 + self._freshness.stale_s(answer.task_type) - self._clock.wall() if until_ms else 0.0
 
     def is_stale(self, answer: cache_pb2.CachedAnswer) -> bool:
         """Tells whether an answer is past its time and should be made anew."""
@@ -142,14 +148,13 @@ class AnswerCache:
         self, tenant: str, fingerprint: bytes, answer: cache_pb2.CachedAnswer, *, ttl_s: float | None, budget: Budget
     ) -> Kept | None:
         """Keeps an answer; returns None where it may not be, is too large, or the store did not take it in time."""
-        if not self._freshness.is_kept(answer.task_type):
+        if not self._freshness.is_kept(answer.task_type) or any(is_refusal(text) for text in _texts(answer)):
             return None
         place = place_of(tenant, fingerprint)
         fresh_ms = jittered_ttl_ms(self._freshness.fresh_s(answer.task_type, ttl_s), self._random_fraction())
         stale_ms = round(self._freshness.stale_s(answer.task_type) * 1000)
         now_ms = round(self._clock.wall() * 1000)
-        if stale_ms:
-            answer.fresh_until_time.FromMilliseconds(now_ms + fresh_ms)
+        answer.fresh_until_time.FromMilliseconds(now_ms + fresh_ms)
         serialized = answer.SerializeToString(deterministic=True)
         if len(serialized) > self._codec.max_bytes:
             return None
@@ -254,3 +259,10 @@ class AnswerCache:
 
     async def _insist(self, operation: Callable[[], Coroutine[Any, Any, _T]], budget: Budget) -> _T:
         return await self._access.run(operation, budget=budget, cap_s=_INSIST_S, insist=True)
+
+
+def _texts(answer: cache_pb2.CachedAnswer) -> list[str]:
+    texts: dict[int, str] = {}
+    for delta in answer.deltas:
+        texts[delta.choice_index] = texts.get(delta.choice_index, "") + delta.text
+    return list(texts.values())

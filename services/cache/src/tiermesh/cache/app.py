@@ -106,11 +106,10 @@ class SemanticParts:
 
 def _local_layer(config: TiermeshConfig, clock: Clock) -> LocalAnswers:
     cache = config.cache
-    shortest_s = min((cache.ttl_s, *cache.ttl_s_by_task_type.values()))
     return LocalAnswers(
         max_entries=cache.local_entries,
         max_bytes=cache.local_memory_mb * 1024 * 1024,
-        hold_s=min(_LOCAL_S, shortest_s),
+        hold_s=_LOCAL_S,
         clock=clock,
     )
 

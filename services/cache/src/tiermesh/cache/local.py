@@ -71,16 +71,18 @@ class LocalAnswers:
         kept.used_at = now
         return kept.answer, kept.stored_bytes
 
-    def put(self, key: bytes, answer: cache_pb2.CachedAnswer, stored_bytes: int, *, epoch: int) -> None:
-        """Keeps an answer that was read while `epoch` was the count."""
+    def put(self, key: bytes, answer: cache_pb2.CachedAnswer, stored_bytes: int, *, epoch: int, lives_s: float) -> None:
+        """Keeps an answer that was read while `epoch` was the count, for at most `lives_s` seconds."""
         size = answer.ByteSize()
         if epoch != self.epoch or size > self._max_bytes or not self._max_entries or not self.is_current():
+            return
+        if lives_s <= 0:
             return
         self._remove(key)
         now = self._clock.monotonic()
         while self._kept and (len(self._kept) >= self._max_entries or self._bytes + size > self._max_bytes):
             self._evict(now)
-        self._kept[key] = _Kept(answer, stored_bytes, size, now + self._hold_s, now)
+        self._kept[key] = _Kept(answer, stored_bytes, size, now + min(self._hold_s, lives_s), now)
         self._keys.add(key)
         self._bytes += size
 

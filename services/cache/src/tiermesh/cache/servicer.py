@@ -46,13 +46,18 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         answer = looked.found.answer
         stale = answer is not None and self._cache.exact.is_stale(answer)
         self._describe(looked, stale=stale)
-        return cache_pb2.LookupResponse(
+        response = cache_pb2.LookupResponse(
             result=_RESULTS[looked.found.result],
             answer=answer,
             similarity=looked.match.similarity,
             refused_by=looked.match.refused_by,
             stale=stale,
         )
+        if answer is not None:
+            # The cache's own, and no part of what was answered.
+            response.answer.ClearField("fresh_until_time")
+            response.answer.ClearField("tags")
+        return response
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps a complete answer."""
