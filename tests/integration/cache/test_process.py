@@ -1,10 +1,14 @@
 """The cache as a process of its own."""
 
+import subprocess
+import sys
+
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.cache import RunningCache
 from harness.eventually import eventually
 from harness.redis import real_redis
+from harness.semantic import answered, ask, name
 from harness.service import service_process
 from tiermesh.api.cache.v1 import cache_pb2_grpc
 from tiermesh.shared.rpc import open_channel
@@ -24,8 +28,10 @@ def redis_server():
         yield server
 
 
-def start(folder, port, url):
-    return service_process("cache", folder, CONFIG, "--listen", f"127.0.0.1:{port}", environ={"REDIS_URL": url})
+def start(folder, port, url, **environ):
+    return service_process(
+        "cache", folder, CONFIG, "--listen", f"127.0.0.1:{port}", environ={"REDIS_URL": url, **environ}
+    )
 
 
 async def test_it_serves_while_redis_comes_and_goes_and_ends_on_sigterm(tmp_path, redis_server, unused_tcp_port):
@@ -61,3 +67,34 @@ async def test_a_wrong_redis_url_is_named_and_not_shown(tmp_path, unused_tcp_por
     assert "REDIS_URL" in errors
     assert "secret" not in errors
     assert "Traceback" not in errors
+
+
+async def test_a_semantic_tier_without_its_model_serves_and_says_what_to_run(tmp_path, redis_server, unused_tcp_port):
+    environ = {"TIERMESH__CACHE__SEMANTIC_ENABLED": "true", "XDG_CACHE_HOME": str(tmp_path)}
+    with recorded_tracing() as tracing:
+        async with (
+            start(tmp_path, unused_tcp_port, redis_server.url, **environ) as process,
+            open_channel(f"127.0.0.1:{unused_tcp_port}") as channel,
+        ):
+            health = health_pb2_grpc.HealthStub(channel)
+            await health.Check(health_pb2.HealthCheckRequest(), timeout=20, wait_for_ready=True)
+            cache = RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel)
+            await eventually(lambda: answered(cache, "怎么取消订单"))
+
+            async def learnt():
+                return name(await ask(cache, "请问如何取消订单？")) == "HIT_SEMANTIC"
+
+            await eventually(learnt)
+            status, errors = await process.terminated()
+    assert status == 0
+    assert "python -m tiermesh.cache.fetch_embedder" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_cache_without_a_semantic_tier_loads_none_of_its_packages():
+    program = (
+        "import sys, tiermesh.cache.app\n"
+        "print([name for name in ('numpy', 'onnxruntime', 'tokenizers', 'usearch', 'typer') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
