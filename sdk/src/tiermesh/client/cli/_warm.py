@@ -1,0 +1,136 @@
+"""`tiermesh cache warm`: asks a log of questions ahead of time, so that their answers are in the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import grpc
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli.warming import Window, WrongLine, mark_of, parse_line, parse_window
+
+_TIMEOUT_S = 120.0
+_PAUSE_S = 5.0
+"""Pause after the mesh said that it is busy, and between looks at the clock."""
+_TRIES = 5
+_BUSY = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the group `cache`, which the package of the cache may have made already."""
+    groups = (found.typer_instance for found in app.registered_groups if found.name == "cache")
+    group = next(groups, None)
+    if group is None:
+        group = typer.Typer(help="The answer cache.", no_args_is_help=True)
+        group.callback()(_group)
+        app.add_typer(group, name="cache")
+    group.command("warm", epilog="Example: tiermesh cache warm questions.jsonl --window 01:00-05:30")(warm)
+
+
+def _group() -> None:
+    # One command alone would take the place of its group.
+    return
+
+
+def warm(
+    questions: Annotated[Path, typer.Argument(help='JSON lines: "text", {"question": ...} or {"messages": [...]}.')],
+    window: Annotated[
+        str | None,
+        typer.Option(help="Hours of the day to run in, such as 01:00-05:30; waits outside.", show_default=False),
+    ] = None,
+    pause: Annotated[float, typer.Option(min=0, help="Seconds to leave between questions.")] = 0.0,
+    done: Annotated[
+        Path | None,
+        typer.Option(help="Where answered questions are marked; QUESTIONS.done by default.", show_default=False),
+    ] = None,
+    target: Target = None,
+    profile: Profile = None,
+) -> None:
+    """Ask a log of questions one after another, behind all live traffic; run it again to go on where it stopped."""
+    marks = done or questions.with_name(questions.name + ".done")
+    try:
+        hours = parse_window(window) if window else None
+        requests = _read(questions)
+        finished = set(marks.read_text(encoding="ascii").split()) if marks.exists() else set()
+    except (OSError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    left = [request for request in requests if mark_of(request) not in finished]
+    if not left:
+        typer.echo(f"all {len(requests)} questions are answered already; delete {marks} to begin again")
+        return
+    with explained():
+        door = find_ingress(os.environ, target=target, profile=profile)
+        failed = run(_warm(door, left, marks, hours=hours, pause_s=pause, total=len(requests)))
+    typer.echo(f"{len(left) - failed} of {len(left)} questions answered")
+    if failed:
+        typer.echo("the others are asked again when this is run again", err=True)
+        raise typer.Exit(1)
+
+
+async def _warm(
+    door: Door,
+    requests: list[router_pb2.GenerateRequest],
+    marks: Path,
+    *,
+    hours: Window | None,
+    pause_s: float,
+    total: int,
+) -> int:
+    failed = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress, marks.open("a", encoding="ascii") as log:
+        task = progress.add_task("warming", total=total, completed=total - len(requests))
+        async with connect(door) as channel:
+            stub = router_pb2_grpc.RouterServiceStub(channel)
+            for request in requests:
+                while hours is not None and not hours.holds(datetime.now().astimezone().time()):
+                    progress.update(task, description="waiting for the window")
+                    await asyncio.sleep(_PAUSE_S)
+                progress.update(task, description="warming")
+                if await _ask(stub, request, door):
+                    # Written at once, so that an end at any moment loses nothing.
+                    log.write(mark_of(request) + "\n")
+                    log.flush()
+                else:
+                    failed += 1
+                progress.advance(task)
+                await asyncio.sleep(pause_s)
+    return failed
+
+
+async def _ask(stub: router_pb2_grpc.RouterServiceAsyncStub, request: router_pb2.GenerateRequest, door: Door) -> bool:
+    for attempt in range(_TRIES):
+        call = stub.Generate(request, timeout=_TIMEOUT_S, metadata=door.metadata)
+        try:
+            async for response in call:
+                if response.WhichOneof("event") == "done":
+                    return True
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in _BUSY:
+                return False
+        finally:
+            call.cancel()
+        # Live traffic needs the room more.
+        await asyncio.sleep(_PAUSE_S * (attempt + 1))
+    return False
+
+
+def _read(path: Path) -> list[router_pb2.GenerateRequest]:
+    return list({mark_of(request): request for request in _requests(path)}.values())
+
+
+def _requests(path: Path) -> Iterator[router_pb2.GenerateRequest]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                yield parse_line(line)
+            except WrongLine as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
