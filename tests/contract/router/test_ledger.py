@@ -160,12 +160,13 @@ async def test_failures_before_the_first_event_are_on_the_span(mesh):
     assert mesh.tracing.named("RouterService/Generate").attributes["tiermesh.ledger.total_ms"] > 0
 
 
-async def test_a_lanes_deadline_counts_for_callers_without_one_where_that_is_configured():
+@pytest.mark.parametrize("fields", [{"timeout": None}, {"metadata": (*METADATA, ("x-tiermesh-deadline", "default"))}])
+async def test_a_lanes_deadline_counts_for_callers_without_one_where_that_is_configured(fields):
     lanes = {"default_deadlines": True, "simple": {"deadline_ms": 500}}
     async with running_router(lanes=lanes) as mesh:
         mesh.engines["l1"].hangs = mesh.engines["l2"].hangs = True
         began = asyncio.get_running_loop().time()
-        answer = await mesh.generate(timeout=None)
+        answer = await mesh.generate(**fields)
         assert answer.error.reason == "BUDGET_EXHAUSTED"
         assert asyncio.get_running_loop().time() - began < 5
         mesh.engines["l1"].hangs = mesh.engines["l2"].hangs = False

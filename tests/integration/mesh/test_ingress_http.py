@@ -200,6 +200,8 @@ async def test_deadlines_of_http_callers(data_plane):
             assert error["type"] == "timeout_error"
             # The service is told to end 50 ms before Envoy would end it.
             assert ends_s - 0.2 < plane.router.seen.remaining[-1] <= ends_s - 0.045
+            told = plane.router.seen.metadata[-1].get("x-tiermesh-deadline")
+            assert told == ("sent" if header else "default")
             await plane.router.seen.cancelled.wait()
             plane.router.seen.cancelled.clear()
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 200

@@ -2,6 +2,8 @@
 
 TENANT = "x-tiermesh-tenant"
 """Set by Envoy from the API key, stripped from what callers send. Trusted by services."""
+DEADLINE = "x-tiermesh-deadline"
+"""Set by Envoy: `sent` where the caller sent a deadline, `default` where the one that arrives is Envoy's."""
 REQUEST_ID = "x-request-id"
 """Set by Envoy on every request."""
 OPENAI_ERROR = "x-openai-error"

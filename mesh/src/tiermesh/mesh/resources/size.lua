@@ -1,9 +1,14 @@
 -- Refuses a body that says it is too large, but only once all of it has come. Answering earlier makes Envoy close the
 -- connection while the caller is still writing, and most clients then report a reset instead of reading their 413.
 -- Bodies of unknown length are bounded by the transcoder, at once.
+--
+-- It is also the last script that sees what the caller sent: past it, Envoy has written its default deadline in. So it
+-- notes who sent none; the router may have a shorter default of its own for them, by the kind of request.
 function envoy_on_request(handle)
+  local headers = handle:headers()
+  headers:replace("x-tiermesh-deadline", headers:get("grpc-timeout") and "sent" or "default")
   local limit = handle:filterContext():get("max_request_bytes")
-  local size = tonumber(handle:headers():get("content-length") or "0")
+  local size = tonumber(headers:get("content-length") or "0")
   if limit ~= nil and size ~= nil and size > limit then
     handle:body()
     handle:respond({[":status"] = "413"}, string.format("%.0f bytes; at most %.0f", size, limit))

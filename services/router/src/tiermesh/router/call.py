@@ -62,8 +62,9 @@ def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
     if not tenant:
         raise Unauthenticated(f"the call names no tenant ({headers.TENANT}); send it through the mesh's ingress")
     budget = current_budget()
-    own_deadline = context.time_remaining() is not None
-    if not own_deadline:
+    has_deadline = context.time_remaining() is not None
+    own_deadline = has_deadline and found.get(headers.DEADLINE) != "default"
+    if not has_deadline:
         budget = budget.child(cap=snapshot.config.deadlines.default_ms / 1000)
         # The server wrote its own, longer limit there.
         get_current_span().set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
@@ -79,4 +80,4 @@ def make_call(caller: Caller, request: router_pb2.GenerateRequest, snapshot: Sna
     return Call(caller, request, snapshot, current_trace_id(), get_current_span(), account)
 
 
-_READ = frozenset({headers.TENANT, headers.REQUEST_ID, _CACHE_CONTROL})
+_READ = frozenset({headers.TENANT, headers.REQUEST_ID, headers.DEADLINE, _CACHE_CONTROL})
