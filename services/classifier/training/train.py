@@ -20,12 +20,16 @@ from fit import fit_ridge
 from heads import OUTCOME_CHAR_WEIGHT, OUTCOME_STRENGTH, OUTCOME_STRUCTURE_WEIGHT
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from tiermesh.classifier.features import Turn
+from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.model.grams import ROWS, WORD_ROWS
 from tiermesh.classifier.model.linear import ANSWER_TOLERANCE, COMPLEXITY_TOLERANCE, LinearModel, softmax
 from tiermesh.classifier.model.weights import Weights, load_weights, save_weights
+from tiermesh.shared.rules import load_rules
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "tiermesh" / "classifier" / "model" / "builtin"
+RULES = HERE.parents[2] / "mesh" / "profiles" / "rules.yaml"
 TASKS = (
     "greeting", "faq", "label", "summarise", "rewrite", "extract", "translate", "qa", "chat", "code", "math", "tool_use",
     "long_context", "planning",
@@ -204,6 +208,19 @@ def measure(model: LinearModel, rows: Rows) -> dict[str, Any]:
     return {name: round(float(figure), 4) for name, figure in figures.items()} | {"task_accuracy_by_kind": kinds}
 
 
+def measure_with_rules(model: LinearModel, rules: Path, rows: Rows) -> dict[str, float]:
+    """Returns how often the kind of work is right by rules alone, and by rules with the model behind them."""
+    book = load_rules(rules)
+    alone = together = 0
+    for row in rows:
+        turns, features = (Turn("user", row["text"]),), features_of(row["text"])
+        judged = judge(book, turns, features, tenant="")
+        final = judged if sure(judged) else with_answer(judged, model.predict([features])[0])
+        alone += judged.task_type == row["task_type"]
+        together += final.task_type == row["task_type"]
+    return {"task_accuracy_rules_alone": alone / len(rows), "task_accuracy_rules_and_model": together / len(rows)}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains, writes, reads back what was written, and prints what it is worth."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -212,6 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--outcomes", type=Path, help="JSON lines with prompt, weak_correct and strong_correct of your fleet"
     )
+    parser.add_argument("--rules", type=Path, default=RULES, help="rules file to measure the model behind")
     parser.add_argument("--out", type=Path, default=PACKAGE)
     options = parser.parse_args(arguments)
     rows, heldout = read_rows(options.data), read_rows(options.heldout)
@@ -227,6 +245,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load_weights(options.out)
     for name, figure in measured.items():
         print(f"  {name}: {figure}")
+    for name, figure in measure_with_rules(LinearModel(weights), options.rules, heldout).items():
+        print(f"  {name}: {figure:.4f}")
     print(f"wrote version {version} to {options.out}")
     return 0
 
