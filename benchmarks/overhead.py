@@ -60,8 +60,20 @@ MAX_TOKENS = 1
 Call = Callable[[int], Awaitable[None]]
 
 
+_QUALITIES = (
+    "old new small large quiet loud warm cold dry wet light dark calm wild soft hard sweet plain rare common".split()
+)
+_THINGS = "rivers trees birds clouds houses boats gardens bridges stones lamps roads fields towns letters songs".split()
+
+
 def _messages(n: int) -> list[chat_pb2.Message]:
-    return [chat_pb2.Message(role=chat_pb2.ROLE_USER, content=f"Tell me something about the number {n}.")]
+    """Returns the `n`th of 90,000 ordinary prompts that differ in their words."""
+    words = []
+    for choices in (_QUALITIES, _THINGS, _QUALITIES, _THINGS):
+        n, index = divmod(n, len(choices))
+        words.append(choices[index])
+    text = "Tell me something about {} {} and {} {}.".format(*words)
+    return [chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)]
 
 
 def engine_call(channel: grpc.aio.Channel) -> Call:
@@ -91,6 +103,8 @@ def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
         request = router_pb2.GenerateRequest(model="auto", messages=_messages(n), sampling=sampling)
         last = None
         async for response in stub.Generate(request, timeout=30, metadata=metadata):
+            if last is None and response.route.tier != "l1":
+                raise RuntimeError(f"the instant engine is L1, but the request went to {response.route.tier}")
             last = response
         if last is None or last.WhichOneof("event") != "done":
             raise RuntimeError(f"the mesh's answer did not end in done: {last}")
@@ -140,7 +154,7 @@ async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dic
             "envoy_only": engine_call(envoy),
             "mesh": router_call(ingress, mesh.metadata),
         }
-        numbers = itertools.count(secrets.randbelow(10**9) * 1000)
+        numbers = itertools.count(secrets.randbelow(90_000))
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
         task = progress.add_task("measuring", total=rounds * len(calls))
         for call in calls.values():
