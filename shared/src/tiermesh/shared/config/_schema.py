@@ -183,9 +183,10 @@ class TierConfig(_Section):
     """Prompts that run at once."""
     queue: Annotated[int, Field(ge=0)] = 64
     """Prompts that may wait for a slot."""
-    hopeless_work: Literal["dark", "enforced"] = "dark"
+    hopeless_work: Literal["dark", "measured", "enforced"] = "measured"
     """Prompts whose predicted end is past their deadline. `dark`: they are only counted, and how many of them ended in
-    time after all. `enforced`: they are refused with BUDGET_EXHAUSTED before they queue."""
+    time after all. `enforced`: they are refused with BUDGET_EXHAUSTED before they queue. `measured`: refused once, and
+    only while, most of those let in did miss their deadline; on the simulated backend from the start."""
     token_ms_limit: Annotated[float, Field(gt=0)] | None = None
     """Longest time between two tokens of an answer that the engine aims at: the number of prompts that run at once is
     then lowered where tokens come slower, and raised again, up to `slots`, while prompts wait. None always allows `slots`."""
