@@ -108,7 +108,7 @@ def _person(asked: Question, known: Question) -> str | None:
     if asked.language == "zh":
         # Who is meant is left out as often as not.
         return None
-    if (_is_between_us(asked) or _is_between_us(known)) and _doing(asked) != _doing(known):
+    if _is_about_doing(asked, known) and _doing(asked) != _doing(known):
         return "both you and I take part, and not alike"
     one, other = _persons(asked), _persons(known)
     if {"my", "your"} == (one ^ other) & {"my", "your"} or (asked.kind != "how" and {"i", "you"} <= one ^ other):
@@ -129,6 +129,13 @@ def _persons(question: Question) -> set[str]:
 def _objects(question: Question) -> set[str]:
     # `I want to buy it` says what I want, `buy me one` what you shall do.
     return {"i", "me", "we", "us"} & set(question.tokens)
+
+
+def _is_about_doing(asked: Question, known: Question) -> bool:
+    if _is_between_us(asked) or _is_between_us(known):
+        return True
+    # `Call me Bob` and `call Bob for me`.
+    return asked.kind == "do" and bool(_objects(asked))
 
 
 def _is_between_us(question: Question) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from tiermesh.cache.semantic.question import Question
 
 _ENOUGH = 2
+_PERSONS = frozenset({"i", "me", "you"})
+_EMPTY = frozenset({"a", "an", "the", "is", "are", "was", "were", "do", "does", "did", "of", "to", "'s"})
 
 
 def refuse(asked: Question, known: Question) -> str | None:
@@ -18,6 +20,8 @@ def refuse(asked: Question, known: Question) -> str | None:
         return f"which {asked.noun} and which {known.noun}"
     if not one or (asked.kind == "do" and len(one) < _ENOUGH and asked.language == "en"):
         return "too little is left to compare"
+    if len(one) == 1 and _PERSONS & set(asked.tokens) and _small(asked) != _small(known):
+        return "its small words say what one of them means"
     if one == other or (asked.language == "zh" and _spelled(asked) == _spelled(known)):
         return None
     odd = sorted(one ^ other)
@@ -27,3 +31,8 @@ def refuse(asked: Question, known: Question) -> str | None:
 def _spelled(question: Question) -> list[str]:
     # Chinese has no spaces, so one text may be cut where another is not.
     return sorted("".join(question.content))
+
+
+def _small(question: Question) -> set[str]:
+    # `What things can you do` and `what things are you into` share all that is large.
+    return set(question.tokens) - _EMPTY
