@@ -9,8 +9,8 @@ from typing import Literal
 from tiermesh.engine.ports import Lane, Piece, Prompt, Sampling, Turn
 from tiermesh.shared.errors import TiermeshError
 
-Step = Piece | TiermeshError | asyncio.Event
-"""What the backend does next: give a piece, fail, or wait."""
+Step = Piece | TiermeshError | asyncio.Event | float
+"""What the backend does next: give a piece, fail, wait for an event, or take so many seconds."""
 
 
 class ScriptedBackend:
@@ -55,6 +55,8 @@ class ScriptedBackend:
                     await step.wait()
                 elif isinstance(step, TiermeshError):
                     raise step
+                elif isinstance(step, float):
+                    await asyncio.sleep(step)
                 else:
                     yield step
         except (asyncio.CancelledError, GeneratorExit):

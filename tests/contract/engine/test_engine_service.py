@@ -320,3 +320,58 @@ async def test_the_span_says_where_the_time_went():
         "tiermesh.ttft_ms",
     ):
         assert isinstance(attributes[name], float)
+
+
+async def test_the_parts_of_an_answer_sum_to_the_engines_wall_time():
+    gates = [asyncio.Event() for _ in range(3)]
+    backend = scripted(
+        gates[0], Piece(0, "a", 1, detokenize_s=0.002), gates[1], Piece(0, "b", 1, detokenize_s=0.003), gates[2], END
+    )
+    async with running(backend) as served:
+        holder = asyncio.create_task(served.events())
+        await backend.entered.wait()
+        waiting = asyncio.create_task(served.events())
+        while not served.engine.load().waiting:
+            await served.engine.changes.next().wait()
+        for gate in gates:
+            await asyncio.sleep(0.03)
+            gate.set()
+        await holder
+        done = (await waiting)[-1].done
+        (span,) = (s for s in served.tracing.finished if (s.attributes or {})["tiermesh.engine.queue_ms"] > 1)
+    timing = done.timing
+    parts = [timing.queue, timing.tokenize, timing.prefill, timing.decode, timing.detokenize]
+    total_s = sum(part.ToNanoseconds() for part in parts) / 1e9
+    assert abs(total_s - (span.end_time - span.start_time) / 1e9) < 0.005
+    assert timing.queue.ToMilliseconds() >= 60
+    assert timing.detokenize.ToMicroseconds() == 5000
+    assert timing.HasField("tokenize")
+
+
+async def test_the_start_tells_how_long_the_prompt_is():
+    async with running(scripted(END)) as served:
+        assert (await served.events())[0].started.prompt_token_count == 10
+
+
+async def test_work_that_cannot_end_in_time_is_refused_before_it_queues():
+    gate = asyncio.Event()
+    tier = TIER.model_copy(update={"hopeless_work": "enforced", "queue": 8})
+    backend = scripted(END)
+    async with running(backend, tier) as served:
+        for _ in range(10):
+            backend.steps = (Piece(0, "a", 1), 0.1, END)
+            await served.events()
+        backend.steps = (gate, END)
+        holder = asyncio.create_task(served.events())
+        while not served.engine.load().running:
+            await served.engine.changes.next().wait()
+        # The holder's own end is some 100 ms away, as all answers before it were.
+        error = await served.failure(timeout=0.15)
+        assert error.reason == "BUDGET_EXHAUSTED"
+        assert "would need about" in error.message
+        load = served.engine.load()
+        assert (load.hopeless, load.waiting) == (1, 0)
+        gate.set()
+        await holder
+        report = await anext(aiter(served.stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=5)))
+        assert (report.hopeless_count, report.hopeless_finished_count) == (1, 0)

@@ -22,9 +22,15 @@ from tiermesh.shared.telemetry import get_logger, open_tracing
 _log = get_logger(__name__)
 
 
-def wire(tier: TierConfig, *, clock: Clock, end_reserve_s: float = END_RESERVE_S) -> tuple[Engine, EngineServicer]:
+def wire(
+    tier: TierConfig,
+    *,
+    clock: Clock,
+    end_reserve_s: float = END_RESERVE_S,
+    weights: Mapping[str, float] | None = None,
+) -> tuple[Engine, EngineServicer]:
     """Builds the engine of a tier and its servicer; `Engine.begin` gives it a backend later."""
-    engine = Engine(tier, clock=clock, end_reserve_s=end_reserve_s)
+    engine = Engine(tier, clock=clock, end_reserve_s=end_reserve_s, weights=weights)
     servicer = EngineServicer(engine, model=tier.public_model, simulated=tier.backend == "simulated")
     return engine, servicer
 
@@ -62,7 +68,8 @@ async def run(process: Process) -> None:
     config = process.config
     tier = config.tier(process.cluster.removeprefix("engine-"))
     rules_path = process.config_path.parent / config.rules
-    engine, servicer = wire(tier, clock=SYSTEM_CLOCK)
+    weights = {tenant.name: tenant.weight for tenant in config.tenants}
+    engine, servicer = wire(tier, clock=SYSTEM_CLOCK, weights=weights)
     async with AsyncExitStack() as stack:
         endpoint = span_endpoint(config, process.environ)
         tracing = await stack.enter_async_context(

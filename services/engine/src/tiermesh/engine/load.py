@@ -19,6 +19,10 @@ class Load:
     """Prompts given up since start because the caller had gone."""
     generated_tokens: int
     """Tokens generated since start."""
+    hopeless: int = 0
+    """Prompts since start whose predicted end was past their deadline."""
+    hopeless_finished: int = 0
+    """Those of them that ended in time after all."""
 
 
 class Changes:

@@ -108,6 +108,8 @@ class Piece:
     """Set on the last piece of each choice, and on no other."""
     cached_prompt_tokens: int = 0
     """Prompt tokens whose KV cache was found."""
+    detokenize_s: float = 0.0
+    """Seconds spent on turning tokens into `text` and `scores`, where the backend tells that apart from decoding."""
 
 
 class Backend(Protocol):

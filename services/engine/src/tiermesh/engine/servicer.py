@@ -117,16 +117,21 @@ def _describe_start(span: Span, event: Began) -> None:
             "tiermesh.tokens.prompt": event.prompt_tokens,
             "tiermesh.engine.queue_ms": _ms(event.queue_s),
             "tiermesh.simulated": event.simulated,
+            "tiermesh.engine.hopeless": event.hopeless,
         }
     )
+    if event.predicted_s is not None:
+        span.set_attribute("tiermesh.engine.predicted_ms", _ms(event.predicted_s))
 
 
 def _describe_end(span: Span, event: Ended) -> None:
     span.set_attributes(
         {
+            "tiermesh.engine.tokenize_ms": _ms(event.tokenize_s),
             "tiermesh.engine.prefill_ms": _ms(event.prefill_s),
             "tiermesh.engine.decode_ms": _ms(event.decode_s),
-            "tiermesh.ttft_ms": _ms(event.queue_s + event.prefill_s),
+            "tiermesh.engine.detokenize_ms": _ms(event.detokenize_s),
+            "tiermesh.ttft_ms": _ms(event.tokenize_s + event.queue_s + event.prefill_s),
             "tiermesh.tokens.cached_prompt": event.cached_prompt_tokens,
             "tiermesh.finish_reason": ",".join(finish.name.lower() for _, finish in event.finishes),
         }

@@ -41,6 +41,7 @@ def to_request(message: engine_pb2.GenerateRequest, *, answer_tokens: int) -> Re
         turns=_turns(message.messages),
         sampling=_sampling(message.sampling, answer_tokens),
         lane=Lane.BATCH if message.priority == chat_pb2.PRIORITY_BATCH else Lane.INTERACTIVE,
+        tenant=message.tenant,
     )
 
 
@@ -104,7 +105,12 @@ def _out_of_range(name: str, value: float, low: float, high: float) -> InvalidRe
 
 def from_began(event: Began, *, model: str) -> engine_pb2.GenerateResponse:
     """Writes the start of an answer."""
-    started = engine_pb2.Started(model=model, simulated=event.simulated, queue=_duration(event.queue_s))
+    started = engine_pb2.Started(
+        model=model,
+        simulated=event.simulated,
+        queue=_duration(event.queue_s),
+        prompt_token_count=event.prompt_tokens,
+    )
     return engine_pb2.GenerateResponse(started=started)
 
 
@@ -133,7 +139,11 @@ def from_ended(event: Ended) -> engine_pb2.GenerateResponse:
         cached_prompt_token_count=event.cached_prompt_tokens,
     )
     timing = answer_pb2.EngineTiming(
-        queue=_duration(event.queue_s), prefill=_duration(event.prefill_s), decode=_duration(event.decode_s)
+        queue=_duration(event.queue_s),
+        prefill=_duration(event.prefill_s),
+        decode=_duration(event.decode_s),
+        tokenize=_duration(event.tokenize_s),
+        detokenize=_duration(event.detokenize_s),
     )
     return engine_pb2.GenerateResponse(
         done=engine_pb2.Done(finishes=finishes, usage=usage, timing=timing, rule=event.rule)
@@ -158,6 +168,8 @@ def from_load(load: Load) -> engine_pb2.WatchLoadResponse:
         kv_cache_utilization=load.kv_cache_utilization,
         aborted_count=load.aborted,
         generated_token_count=load.generated_tokens,
+        hopeless_count=load.hopeless,
+        hopeless_finished_count=load.hopeless_finished,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from tiermesh.engine.adapters.token_bytes import TokenBytes
 from tiermesh.engine.adapters.vllm_stats import VllmStats, keep_stats
 from tiermesh.engine.ports import Alternative, Finish, Lane, Piece, Prompt, Sampling, TokenScore, Turn
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import (
     ContextTooLong,
@@ -55,12 +56,14 @@ class VllmBackend:
         llm: vLLM's `AsyncLLM`.
         stats: What vLLM last said of itself.
         tier: Limits.
+        clock: Times detokenization.
     """
 
     kind: Literal["vllm"] = "vllm"
     simulated = False
 
-    def __init__(self, llm: AsyncLLM, stats: VllmStats, tier: TierConfig) -> None:
+    def __init__(self, llm: AsyncLLM, stats: VllmStats, tier: TierConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._llm = llm
         self._stats = stats
         self._tier = tier
@@ -169,6 +172,7 @@ class VllmBackend:
         )
 
     def _piece(self, choice: Any, cached: int, sampling: Sampling) -> Piece:
+        began = self._clock.monotonic()
         ids = tuple(choice.token_ids)
         scores: tuple[TokenScore, ...] = ()
         if sampling.logprobs and choice.logprobs:
@@ -181,7 +185,9 @@ class VllmBackend:
             if choice.finish_reason not in _FINISHES:
                 raise InternalError(f"the model of tier {self._tier.name} ended with {choice.finish_reason!r}")
             finish = _FINISHES[choice.finish_reason]
-        return Piece(choice.index, choice.text, len(ids), ids, scores, finish, cached)
+        # vLLM makes `text` itself, within its own loop; that is part of decoding.
+        took = self._clock.monotonic() - began
+        return Piece(choice.index, choice.text, len(ids), ids, scores, finish, cached, took)
 
     def _score(self, token: int, entries: Mapping[int, Any], top: int) -> TokenScore:
         # vLLM gives the token that was chosen besides the most likely ones, each with its rank.
