@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tiermesh.cache.semantic.guards import refusal_of
 from tiermesh.cache.semantic.question import question_of
+from tiermesh.cache.semantic.tier import comparable
 
 PAIRS = Path(__file__).resolve().parents[4] / "benchmarks" / "cache"
 
@@ -41,3 +42,14 @@ def test_pairs_are_many_distinct_and_split(language):
     assert len({(pair["stored"], pair["asked"]) for pair in pairs}) == len(pairs)
     assert {pair["part"] for pair in pairs} == {"tuning", "held_out"}
     assert {"negation", "numbers", "entities", "roles", "time", "near"} <= {pair["kind"] for pair in pairs}
+
+
+def test_no_trap_written_afterwards_passes_either_way():
+    lines = (PAIRS / "traps.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 100
+    for line in lines:
+        pair = json.loads(line)
+        asked, stored = comparable(pair["asked"]), comparable(pair["stored"])
+        if asked is not None and stored is not None:
+            assert refusal_of(asked, stored), pair
+            assert refusal_of(stored, asked), pair

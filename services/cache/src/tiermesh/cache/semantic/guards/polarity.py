@@ -25,6 +25,8 @@ def refuse(asked: Question, known: Question) -> str | None:
     """Refuses where one denies and the other does not, and where one has the opposite of the other's word."""
     if negations(asked) != negations(known):
         return "one of them denies"
+    if _denied(asked) != _denied(known):
+        return "they deny different things"
     lexicon = english() if asked.language == "en" else chinese()
     return _opposed(set(asked.tokens), set(known.tokens), lexicon.opposites) or _prefixed(asked, known)
 
@@ -35,6 +37,18 @@ def negations(question: Question) -> int:
     if question.language != "zh":
         return english
     return english + len(_NOT_ZH.findall(_ASKING_ZH.sub("", question.text)))
+
+
+def _denied(question: Question) -> list[str]:
+    """Returns what stands after each denial, and before it where the question asks whether."""
+    words = question.words
+    if question.language == "zh":
+        text = _ASKING_ZH.sub("", question.text)
+        return sorted(text[found.end() : found.end() + 2].strip("的了吗？?") for found in _NOT_ZH.finditer(text))
+    if question.kind not in {"can", "should", "must", "will", "is"}:
+        return []
+    # `Can't I eat it` and `can I not eat it` differ in where the denial stands.
+    return sorted(words[at - 1] for at, word in enumerate(words) if word in _NOT_EN and at)
 
 
 def _opposed(asked: set[str], known: set[str], opposites: Mapping[str, frozenset[str]]) -> str | None:

@@ -19,13 +19,14 @@ _NOW_EN = re.compile(
     r"what time is it|what day is it|what(?:'s| is) the (?:time|date)|"
     r"weather|forecast|temperature outside|traffic|exchange rate|stock price|share price|"
     r"(?:bitcoin|btc|ethereum|gold|oil|gas|stock|share|silver) prices?|price of (?:bitcoin|btc|ethereum|gold|oil|gas)|"
+    r"(?:days|weeks|months|hours|time|long) (?:are |is )?(?:left|until|till|to go)|until \w+(?: day)?\??$|countdown|from now|how soon|"
     r"news|headlines|score|trending|live|my balance|balance of my|where is my|is my \w+ (?:here|there|ready|done|open|closed))\b"
 )
 _NOW_ZH = re.compile(
     "今天|今日|今晚|今早|今年|今夜|昨天|昨日|昨晚|前天|明天|明日|明晚|明早|后天|明年|去年|前年|后年|现在|目前|当前|眼下|此刻|"
     "如今|最新|最近|近期|近来|实时|刚刚|刚才|马上|这周|本周|上周|下周|这个?月|本月|上个?月|下个?月|这星期|上星期|下星期|"
     "本季度|这几天|近几天|几点了|几号了|星期几|天气|气温|下雨|路况|堵车|汇率|股价|金价|油价|币价|比特币价格|大盘|行情|新闻|头条|"
-    "热搜|比分|现任|还没|已经|我的余额|到哪了|到哪儿了"
+    "热搜|还有几天|还有多久|还有多少天|倒计时|距离.{0,8}还有|比分|现任|还没|已经|我的余额|到哪了|到哪儿了"
 )
 _PAST_EN = re.compile(
     r"\b(?:did|was|were|had)\b|\b(?:have|has|'ve) (?:\w+ )?(?:\w{2,}ed|been|gone|done|made|taken|given|seen|paid|spent|sent|"
