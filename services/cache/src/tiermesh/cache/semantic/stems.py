@@ -22,6 +22,17 @@ _IRREGULAR = {
     "grew": "grow", "grown": "grow", "kept": "keep", "slept": "sleep", "sold": "sell", "told": "tell", "felt": "feel",
 }  # fmt: skip
 _VOWELS = set("aeiou")
+_SILENT = (
+    "at", "iz", "us", "ag", "ang", "uc", "iv", "ov", "ac", "ur", "uir", "id", "ok", "ak", "ot", "it", "ar", "ir", "ulat",
+    "let", "ibl", "abl", "olv", "as", "os", "in", "il", "ul", "eez",
+)  # fmt: skip
+"""Ends of words that lost an e before their ending."""
+_WHOLE = (
+    "eat", "oat", "ook", "eak", "oot", "ait", "eit", "edit", "visit", "credit", "deposit", "submit", "start", "ain", "ein",
+    "oin", "ear", "oar", "eas", "rain", "ail", "oil", "ois", "uit", "limit", "chat", "format", "profit", "exit", "repair",
+    "aid", "oid",
+)  # fmt: skip
+"""Ends of those among them that lost none."""
 
 
 def stem(word: str) -> str:
@@ -36,7 +47,7 @@ def stem(word: str) -> str:
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "zzes")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
@@ -54,81 +65,7 @@ def _without(word: str, ending: str) -> str:
         return base[:-1] + "y"
     if base[-1] == base[-2] and base[-1] not in "lsz":
         return base[:-1]
-    # `changing` is change, `converting` is convert: a final e is put back where a word would not end otherwise.
-    if base.endswith(
-        (
-            "at",
-            "iz",
-            "us",
-            "ag",
-            "ang",
-            "uc",
-            "iv",
-            "ov",
-            "ac",
-            "ur",
-            "uir",
-            "id",
-            "ok",
-            "ak",
-            "ot",
-            "it",
-            "ar",
-            "ir",
-            "ulat",
-            "let",
-            "ibl",
-            "abl",
-            "olv",
-            "as",
-            "os",
-            "in",
-            "il",
-            "ul",
-            "eez",
-            "ang",
-        )
-    ) and not base.endswith(
-        (
-            "eat",
-            "oat",
-            "ook",
-            "eak",
-            "oot",
-            "ait",
-            "eit",
-            "edit",
-            "visit",
-            "credit",
-            "deposit",
-            "submit",
-            "start",
-            "ain",
-            "ein",
-            "oin",
-            "ear",
-            "oar",
-            "eas",
-            "rain",
-            "ail",
-            "oil",
-            "ois",
-            "uit",
-            "limit",
-            "chat",
-            "format",
-            "profit",
-            "exit",
-            "repair",
-            "boil",
-            "mail",
-            "fail",
-            "remain",
-            "explain",
-            "train",
-            "aid",
-            "oid",
-        )
-    ):
+    # `changing` is change, `converting` is convert.
+    if base.endswith(_SILENT) and not base.endswith(_WHOLE):
         return base + "e"
     return base
