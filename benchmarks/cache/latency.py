@@ -54,7 +54,7 @@ def layered(store: RedisStore, tier: SemanticTier | None) -> LayeredCache:
         random_generation=lambda: secrets.token_bytes(8),
         local=local,
     )
-    return LayeredCache(exact, tier, None, access)
+    return LayeredCache(exact, tier, None, access, SYSTEM_CLOCK)
 
 
 async def fill(store: RedisStore, first: int, last: int) -> None:
@@ -62,6 +62,7 @@ async def fill(store: RedisStore, first: int, last: int) -> None:
     codec = Codec(1 << 18)
     await store.replace(generation_key(TENANT), GENERATION)
     answer = make_answer(*(f"token {k} " for k in range(100)))
+    answer.fresh_until_time.FromMilliseconds(round(SYSTEM_CLOCK.wall() * 1000) + TTL_MS)
     serialized, generation = answer.SerializeToString(), effective(GENERATION, tags_of(answer))
     for begin in range(first, last, 500):
         writes = []

@@ -27,6 +27,8 @@ _log = get_logger(__name__)
 _WRITE_WAITS = 10
 """A write may take this many times as long as a lookup: nobody's answer waits for it."""
 _INSIST_S = 1.0
+_LEAST_SHARE = 0.2
+"""Share of the wait that a second read has at least: a store that was slow but in time is no failing one."""
 _SWAPS = 5
 """Tries to change a generation that others change at the same time."""
 _SWEEP_S = 2.0
@@ -108,15 +110,23 @@ class AnswerCache:
         """Finds an answer; whatever is wrong with the store or the value is a kind of miss."""
         return await self.lookup_at(place_of(tenant, fingerprint), budget)
 
-    async def lookup_at(self, place: Place, budget: Budget) -> Found:
-        """Does the same for an answer whose place is known."""
+    async def lookup_at(self, place: Place, budget: Budget, *, spent_s: float = 0.0) -> Found:
+        """Does the same for an answer whose place is known.
+
+        Args:
+            place: Where it is.
+            budget: The caller's.
+            spent_s: Time that the store has had for this lookup already, in seconds.
+        """
         if self._local is not None and (kept := self._local.get(place.entry)) is not None:
             return Found(Result.HIT, place.label, kept[0], kept[1], is_local=True)
         epoch = self._local.epoch if self._local is not None else 0
-        bound = budget.child(cap=self._timeout_s)
+        # Both tiers together wait for the store no longer than one may.
+        cap_s = max(self._timeout_s - spent_s, self._timeout_s * _LEAST_SHARE)
+        bound = budget.child(cap=cap_s)
         try:
             generation, value = await self._access.run(
-                partial(self._store.read, place.generation, place.entry), budget=budget, cap_s=self._timeout_s
+                partial(self._store.read, place.generation, place.entry), budget=budget, cap_s=cap_s
             )
         except Unavailable:
             return Found(Result.UNAVAILABLE, place.label)

@@ -82,7 +82,7 @@ async def wire(
         log=log,
     )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
-    servicer = CacheServicer(LayeredCache(exact, tier, log, access), clock)
+    servicer = CacheServicer(LayeredCache(exact, tier, log, access, clock), clock)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
     following: asyncio.Task[None] | None = None
     if log is not None and local is not None:

@@ -13,6 +13,7 @@ from tiermesh.cache.ports import ChangeLog
 from tiermesh.cache.semantic.records import encode
 from tiermesh.cache.semantic.tier import NO_MATCH, Match, SemanticTier
 from tiermesh.shared.budget import Budget
+from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
 
 _TELL_S = 0.05
@@ -34,29 +35,38 @@ class LayeredCache:
         semantic: The semantic tier; None where it is off.
         log: Where answered questions are told; None where nobody listens.
         access: Bounds what telling may cost.
+        clock: Measures what the store has cost already.
     """
 
     def __init__(
-        self, exact: AnswerCache, semantic: SemanticTier | None, log: ChangeLog | None, access: StoreAccess
+        self,
+        exact: AnswerCache,
+        semantic: SemanticTier | None,
+        log: ChangeLog | None,
+        access: StoreAccess,
+        clock: Clock,
     ) -> None:
         self.exact = exact
         self._semantic = semantic
         self._log = log
         self._access = access
+        self._clock = clock
 
     async def lookup(self, request: cache_pb2.LookupRequest, budget: Budget) -> Looked:
         """Finds an answer; an exact one wins."""
         tenant = request.key.tenant
+        began = self._clock.monotonic()
         found = await self.exact.lookup(tenant, request.key.fingerprint, budget)
         if found.result is not Result.MISS or self._semantic is None or not request.HasField("semantic"):
             return Looked(found)
+        spent_s = self._clock.monotonic() - began
         query = request.semantic
         match = await self._semantic.match(tenant, query.partition, query.text, query.task_type, budget)
         if match.candidate is None or match.refused_by:
             return Looked(found, match)
         entry = match.candidate.known.record.entry
         place = Place(entry.rpartition(b":")[0] + b":generation", entry)
-        similar = await self.exact.lookup_at(place, budget)
+        similar = await self.exact.lookup_at(place, budget, spent_s=spent_s)
         if similar.result is Result.HIT:
             return Looked(replace(similar, result=Result.HIT_SEMANTIC), match)
         if similar.result is Result.MISS:
