@@ -15,7 +15,17 @@ from contextlib import aclosing
 from typing import Any
 
 import grpc
-from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, get_current_span
+from opentelemetry.context import attach
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+    use_span,
+)
 from tiermesh.shared.budget import Budget, set_current_budget
 from tiermesh.shared.errors import InternalError, TiermeshError
 from tiermesh.shared.rpc._status import status_metadata
@@ -24,7 +34,7 @@ from tiermesh.shared.telemetry import extract_context, get_logger
 Trailers = Callable[[str, TiermeshError], tuple[tuple[str, str | bytes], ...]]
 """Extra trailing metadata of a failed call, by full method name and error."""
 
-_INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.", "/opentelemetry.")
+_INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.", "/opentelemetry.", "/xds.")
 _log = get_logger(__name__)
 
 
@@ -61,30 +71,36 @@ class TraceInterceptor(_AroundHandler):
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def _span(self, method: str, context: Any) -> Any:
+    def _start(self, method: str, context: Any) -> Span:
         parent = extract_context(context.invocation_metadata())
-        return self._tracer.start_as_current_span(
+        return self._tracer.start_span(
             method.removeprefix("/").rsplit(".", 1)[-1],
             context=parent,
             kind=SpanKind.SERVER,
             attributes={"rpc.system": "grpc", "rpc.method": method},
-            record_exception=False,
-            set_status_on_exception=False,
         )
 
     def _unary(self, method: str, inner: Any) -> Any:
         async def handle(request: Any, context: Any) -> Any:
-            with self._span(method, context):
+            with use_span(
+                self._start(method, context), end_on_exit=True, record_exception=False, set_status_on_exception=False
+            ):
                 return await inner(request, context)
 
         return handle
 
     def _stream(self, method: str, inner: Any) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
-            with self._span(method, context):
+            span = self._start(method, context)
+            # Never detached: every call has a task of its own, whose context ends with it. An abandoned
+            # stream is closed in another context, where detaching would only write errors into the log.
+            attach(set_span_in_context(span))
+            try:
                 async with aclosing(inner(request, context)) as responses:
                     async for response in responses:
                         yield response
+            finally:
+                span.end()
 
         return handle
 
