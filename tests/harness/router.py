@@ -5,6 +5,8 @@ from pathlib import Path
 
 import grpc
 from google.api import httpbody_pb2
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.openai.v1 import openai_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
@@ -107,7 +109,11 @@ class RunningRouter:
                 channels[cluster] = open_channel(f"127.0.0.1:{self.servers[cluster].port}", authority=cluster)
             return channels[cluster]
 
-        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer)
+        self.metrics = InMemoryMetricReader()
+        provider = MeterProvider([self.metrics], shutdown_on_exit=False)
+        stack.callback(provider.shutdown)
+        meter = provider.get_meter("tiermesh")
+        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer, meter=meter)
         self.server = await stack.enter_async_context(
             open_server(
                 self.wired.services,
@@ -141,6 +147,12 @@ class RunningRouter:
 
     async def generate(self, request=None, *, timeout=20, metadata=METADATA):
         return await self._read(self.router.Generate(request or ask(), timeout=timeout, metadata=metadata))
+
+    def counted(self, name):
+        """Returns the data points of an instrument, by their attributes."""
+        data = self.metrics.get_metrics_data()
+        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
+        return {tuple(sorted(p.attributes.items())): p for m in found for p in m.data.data_points}
 
     async def explain(self, request=None):
         wanted = router_pb2.ExplainRequest(request=request or ask())

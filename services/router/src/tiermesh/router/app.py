@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import Tracer
 from tiermesh.api.openai.v1 import openai_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2_grpc
@@ -21,6 +22,7 @@ from tiermesh.router.background import BackgroundStores
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
+from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
 from tiermesh.router.quota import EscalationQuota
@@ -34,7 +36,7 @@ from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
 from tiermesh.shared.endpoints import CACHE, CLASSIFIER, mesh_target, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import METRICS_ENDPOINT, get_logger, open_metrics, open_tracing
 
 _log = get_logger(__name__)
 
@@ -53,7 +55,9 @@ class Wired:
     """To be run beside the server."""
 
 
-def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock = SYSTEM_CLOCK) -> Wired:
+def wire(
+    settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock = SYSTEM_CLOCK, meter: Meter | None = None
+) -> Wired:
     """Puts the router together; opens nothing but channels, which connect on first use.
 
     Args:
@@ -61,7 +65,9 @@ def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock =
         connect: Returns the channel to a cluster.
         tracer: Records client spans.
         clock: Time.
+        meter: Makes instruments; without one nothing is counted.
     """
+    metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
     stores = BackgroundStores(cache, clock)
     quota = EscalationQuota(burst=settings.current.config.escalation.burst)
@@ -69,9 +75,12 @@ def wire(settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock =
     flow = RequestFlow(
         cache=cache,
         classifier=GrpcClassifier(connect(CLASSIFIER), tracer),
-        generation=Generation(engines=GrpcEnginePool(connect, tracer), watch=watch, stores=stores, clock=clock),
+        generation=Generation(
+            engines=GrpcEnginePool(connect, tracer), watch=watch, stores=stores, clock=clock, metrics=metrics
+        ),
         watch=watch,
         clock=clock,
+        metrics=metrics,
     )
     router, openai = RouterServicer(flow, settings, clock), OpenAIServicer(flow, settings, clock)
     services = (
@@ -98,7 +107,12 @@ async def run(process: Process) -> None:
             )
         )
         connect = await stack.enter_async_context(_open_channels(mesh_target(config)))
-        wired = wire(settings, connect=connect, tracer=tracing.tracer)
+        meter = None
+        if process.environ.get(METRICS_ENDPOINT):
+            meter = stack.enter_context(
+                open_metrics("tiermesh-router", instance=process.instance, environ=process.environ)
+            )
+        wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter)
         async with open_server(
             wired.services,
             address=process.address,

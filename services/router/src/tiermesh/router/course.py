@@ -9,6 +9,7 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
 from tiermesh.router.confidence import Step
 from tiermesh.router.escalation import Gates, pass_gates, skipped
+from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.policy import LAST_RESORT, Decision
 from tiermesh.router.ranking import DEGRADED
 from tiermesh.router.tier_watch import TierWatch
@@ -24,9 +25,10 @@ class Course:
         call: The request.
         decision: Its candidates, at least one.
         watch: What is known of the tiers.
+        metrics: Counts skipped escalations.
     """
 
-    def __init__(self, call: Call, decision: Decision, watch: TierWatch) -> None:
+    def __init__(self, call: Call, decision: Decision, watch: TierWatch, metrics: RequestMetrics) -> None:
         self.call = call
         self.decision = decision
         self.reasons = list(decision.reasons)
@@ -41,6 +43,7 @@ class Course:
         """Whether an answer that was not good enough is given all the same."""
         self.lane: LaneConfig = call.snapshot.config.lanes.table(decision.lane)
         self._watch = watch
+        self._metrics = metrics
         self._untried = list(decision.candidates)
         self._rank = {tier.name: n for n, tier in enumerate(call.snapshot.tiers)}
 
@@ -85,6 +88,7 @@ class Course:
     def skip(self, gate: str) -> str:
         """Notes that an answer was not good enough, and why it is given all the same; returns the reason."""
         self.escalation_skipped = True
+        self._metrics.skipped(gate=gate)
         return skipped(gate)
 
     def ended(self, attempt: router_pb2.Attempt) -> None:

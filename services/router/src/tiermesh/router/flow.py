@@ -27,6 +27,7 @@ from tiermesh.router.events import Completed, Event
 from tiermesh.router.facts import facts_of
 from tiermesh.router.generation import Generation
 from tiermesh.router.label import cached_label, decided_label
+from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.models import AUTO, pinned_tiers
 from tiermesh.router.policy import Classification, Decision, decide
 from tiermesh.router.ports import CachePort, ClassifierPort
@@ -60,6 +61,7 @@ class RequestFlow:
         generation: Runs engines.
         watch: What is known of the tiers.
         clock: Time.
+        metrics: Counts requests.
         dice: Returns a number from 0 to 1, for exploration.
     """
 
@@ -71,6 +73,7 @@ class RequestFlow:
         generation: Generation,
         watch: TierWatch,
         clock: Clock,
+        metrics: RequestMetrics | None = None,
         dice: Callable[[], float] = random.random,
     ) -> None:
         self._cache = cache
@@ -78,6 +81,7 @@ class RequestFlow:
         self._generation = generation
         self._watch = watch
         self._clock = clock
+        self._metrics = metrics or RequestMetrics()
         self._dice = dice
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -86,17 +90,24 @@ class RequestFlow:
         Raises:
             TiermeshError: the request failed. Nothing was yielded if no tier had started.
         """
+        outcome = "cancelled"
         try:
             routed = await self._route(call)
             if isinstance(routed, cache_pb2.CachedAnswer):
                 for event in self._replay(call, routed):
                     yield event
-                return
-            async with aclosing(self._generation.run(*routed)) as events:
-                async for event in events:
-                    yield event
+            else:
+                async with aclosing(self._generation.run(*routed)) as events:
+                    async for event in events:
+                        yield event
+            outcome = "ok"
+        except TiermeshError as error:
+            outcome = error.reason
+            raise
         finally:
-            observe.record_ledger(call.span, call.account.close())
+            statement = call.account.close()
+            observe.record_ledger(call.span, statement)
+            self._metrics.request(statement, outcome=outcome)
 
     async def _route(self, call: Call) -> cache_pb2.CachedAnswer | Order:
         """Returns the cached answer, or what to generate."""

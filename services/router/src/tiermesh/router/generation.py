@@ -27,6 +27,7 @@ from tiermesh.router.events import Completed, Event
 from tiermesh.router.judging import judge_attempt, learn_from
 from tiermesh.router.keeping import cached_answer, may_keep
 from tiermesh.router.label import decided_label
+from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.patience import Patience, TooSlowError
 from tiermesh.router.policy import Decision
 from tiermesh.router.ports import EnginePool
@@ -46,13 +47,23 @@ class Generation:
         watch: What is known of the tiers; told how they do.
         stores: Takes complete answers to the cache.
         clock: Time.
+        metrics: Counts escalations.
     """
 
-    def __init__(self, *, engines: EnginePool, watch: TierWatch, stores: BackgroundStores, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        engines: EnginePool,
+        watch: TierWatch,
+        stores: BackgroundStores,
+        clock: Clock,
+        metrics: RequestMetrics | None = None,
+    ) -> None:
         self._engines = engines
         self._watch = watch
         self._stores = stores
         self._clock = clock
+        self._metrics = metrics or RequestMetrics()
         self._reviser = Reviser(engines, watch)
 
     async def run(
@@ -73,7 +84,7 @@ class Generation:
         Raises:
             TiermeshError: no candidate answered, or the one that had begun failed.
         """
-        course = Course(call, decision, self._watch)
+        course = Course(call, decision, self._watch, self._metrics)
         escalation = call.snapshot.config.escalation
         self._watch.quota.earn(share=escalation.share, burst=escalation.burst)
         tier, ttft = course.first(), 0.0
@@ -132,6 +143,7 @@ class Generation:
                 yield revision_of(better, why=course.later[-1])
             observe.record_attempts(call.span, course.attempts)
             observe.record_usage(call.span, course.usage)
+            observe.record_afterthoughts(call.span, course.later)
         else:
             self._finish(course, attempt)
         end = Completed(
@@ -184,6 +196,8 @@ class Generation:
     def _weigh(self, course: Course, attempt: TierAttempt) -> str | None:
         """Judges an answer that is held back; returns the tier that should be asked instead."""
         judgement = judge_attempt(course, attempt)
+        if attempt.first_at is not None:
+            course.call.account.held(course.call.account.now() - attempt.first_at)
         if judgement.step is Step.ACCEPT:
             return None
         gates = course.gates(attempt.tier, judgement.step)
@@ -201,7 +215,6 @@ class Generation:
         now = call.account.now()
         first = now if attempt.first_at is None else attempt.first_at
         if hold:
-            call.account.held(now - first)
             first = now
         observe.record_first_text(call.span, first)
         return first
@@ -209,6 +222,7 @@ class Generation:
     def _give_up(self, course: Course, attempt: TierAttempt, outcome: str, *, reason: str) -> None:
         course.ended(attempt.end(outcome))
         course.reasons.append(f"{reason}:{attempt.tier.name}")
+        self._metrics.escalated(tier=attempt.tier.name, why=reason)
         observe.record_attempts(course.call.span, course.attempts)
         self._watch.estimates.ended(attempt.tier.name, failed=outcome == TIMEOUT)
 
@@ -257,6 +271,7 @@ class Generation:
         course.ended(attempt.end(ANSWERED))
         observe.record_attempts(course.call.span, course.attempts)
         observe.record_usage(course.call.span, course.usage)
+        observe.record_afterthoughts(course.call.span, course.later)
         learn_from(self._watch.estimates, attempt)
 
     def _label(

@@ -87,6 +87,12 @@ def record_ledger(span: Span, statement: Statement) -> None:
     span.set_attributes(found)
 
 
+def record_afterthoughts(span: Span, reasons: Sequence[str]) -> None:
+    """Writes what came up after the label had gone out."""
+    if reasons and span.is_recording():
+        span.set_attribute("tiermesh.later_reasons", tuple(reasons))
+
+
 def record_first_text(span: Span, seconds: float) -> None:
     """Writes the time from arrival to the first piece of text."""
     if span.is_recording():

@@ -1,6 +1,7 @@
-"""Traces and logs, set up once per process."""
+"""Traces, metrics and logs, set up once per process."""
 
 from tiermesh.shared.telemetry._logs import configure_logging, get_logger
+from tiermesh.shared.telemetry._metrics import METRICS_ENDPOINT, open_metrics
 from tiermesh.shared.telemetry._traces import (
     Tracing,
     current_trace_id,
@@ -10,11 +11,13 @@ from tiermesh.shared.telemetry._traces import (
 )
 
 __all__ = [
+    "METRICS_ENDPOINT",
     "Tracing",
     "configure_logging",
     "current_trace_id",
     "extract_context",
     "get_logger",
     "inject_context",
+    "open_metrics",
     "open_tracing",
 ]

@@ -1,0 +1,57 @@
+"""What the router counts: requests, where their time went, escalations and what kept them from happening."""
+
+from __future__ import annotations
+
+from opentelemetry.metrics import Meter, NoOpMeterProvider
+from tiermesh.shared.ledger import PART_NAMES, Statement
+
+
+class RequestMetrics:
+    """Instruments of one router.
+
+    Args:
+        meter: Makes them; without one nothing is counted.
+    """
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        made = meter or NoOpMeterProvider().get_meter("tiermesh")
+        self._counts = meter is not None
+        self._requests = made.create_histogram(
+            "tiermesh.request.duration", unit="s", description="From a request's arrival to its terminal event."
+        )
+        self._parts = made.create_histogram(
+            "tiermesh.ledger.part", unit="s", description="Time of a request by what it was spent on."
+        )
+        self._held = made.create_histogram(
+            "tiermesh.request.held", unit="s", description="How long first text was held back to be judged."
+        )
+        self._escalations = made.create_counter(
+            "tiermesh.escalations", description="Answers given up for a stronger tier's."
+        )
+        self._skipped = made.create_counter(
+            "tiermesh.escalations.skipped", description="Answers that were not good enough and given all the same."
+        )
+
+    def request(self, statement: Statement, *, outcome: str) -> None:
+        """Counts a request that has ended.
+
+        Args:
+            statement: Its ledger.
+            outcome: `ok`, `cancelled`, or the reason it failed for.
+        """
+        if not self._counts:
+            return
+        lane = statement.ledger.lane or "none"
+        self._requests.record(statement.total, {"lane": lane, "outcome": outcome})
+        for name in PART_NAMES:
+            self._parts.record(getattr(statement.parts, name), {"lane": lane, "part": name})
+        if statement.ledger.held:
+            self._held.record(statement.ledger.held, {"lane": lane})
+
+    def escalated(self, *, tier: str, why: str) -> None:
+        """Counts an answer of `tier` that was given up."""
+        self._escalations.add(1, {"tier": tier, "why": why})
+
+    def skipped(self, *, gate: str) -> None:
+        """Counts an answer that was not given up because `gate` was shut."""
+        self._skipped.add(1, {"gate": gate})
