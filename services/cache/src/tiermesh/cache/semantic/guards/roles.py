@@ -17,6 +17,7 @@ _SUBJECT_OR_OBJECT = frozenset({"谁", "什么"})
 _HOW_ZH = frozenset({"怎么", "怎么办", "哪里", "什么时候", "为什么", "多久"})
 _EITHER_WAY = frozenset({"howfar"})
 _STATES = frozenset({"忘记", "丢", "坏"})
+_DEEDS = frozenset({"how", "howlong", "howoften"})
 _TWO = 2
 _DOES = frozenset({"do", "does", "did"})
 _PERSONS = {
@@ -92,7 +93,7 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
         _is_moved_clause(asked, known, mine, theirs)
         or _is_genitive(asked, known, mine, theirs)
         or asked.kind in _EITHER_WAY
-        or (asked.kind == "how" and ("be" in asked.words) != ("be" in known.words))
+        or (asked.kind in _DEEDS and ("be" in asked.words) != ("be" in known.words))
         or (asked.kind == "is" and ("it" in asked.words) != ("it" in known.words))
     )
 
@@ -114,6 +115,9 @@ def _is_genitive(asked: Question, known: Question, mine: list[str], theirs: list
         or _DOES & {*asked.words, *known.words}
         or len([1 for a, b in zip(mine, theirs, strict=True) if a != b]) != _TWO
     ):
+        return False
+    if asked.kind != "how" and _DOES & {*asked.words, *known.words}:
+        # There is a verb between: `what does my boss think of me`.
         return False
     at = next(at for at, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
     if mine[at : at + 2] != theirs[at : at + 2][::-1]:
