@@ -1,5 +1,6 @@
 """The one configuration file: its schema, how it is read, and how changes are followed."""
 
+from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
 from tiermesh.shared.config._load import ConfigError, load_config, parse_config
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigError",
     "DeadlineConfig",
     "DiscoveryConfig",
+    "DynamicField",
     "EscalationConfig",
     "LaneConfig",
     "LanesConfig",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LanesConfig
 from tiermesh.shared.config._routing import BalanceConfig, EscalationConfig
 from tiermesh.shared.config._section import Section as _Section
@@ -285,6 +286,8 @@ class TiermeshConfig(_Section):
     """Model tiers, from the cheapest to the strongest."""
     rules: Path = Path("rules.yaml")
     """File with routing rules, fixed answers and labels. Relative to this file."""
+    dynamic_fields: tuple[DynamicField, ...] = ()
+    """Parts of messages that change with every request; moved to the end of their message for engines."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long in-flight answers may take to finish on shutdown."""
     tracing: TracingConfig = TracingConfig()
