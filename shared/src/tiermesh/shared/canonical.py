@@ -10,8 +10,8 @@ What is kept apart, because it may: everything else. An unset sampling value is 
 default written out, since that default may change. When in doubt two requests differ: that costs
 a miss, never a wrong answer.
 
-Fields that vary without changing the answer (session, time of day, request ids) will be taken out
-of the messages before they come here; nothing in this module looks for them.
+Fields that vary without changing the answer (session, time of day, request ids) are taken out of the
+messages before they come here (`tiermesh.shared.dynamic`); nothing in this module looks for them.
 """
 
 from __future__ import annotations

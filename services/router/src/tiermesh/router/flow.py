@@ -36,6 +36,7 @@ from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.canonical import fingerprint
 from tiermesh.shared.clock import Clock
+from tiermesh.shared.dynamic import key_messages
 from tiermesh.shared.errors import TiermeshError
 
 Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, cache_pb2.CacheKey | None]
@@ -166,9 +167,9 @@ class RequestFlow:
     def _key(self, call: Call) -> cache_pb2.CacheKey:
         request, tenant = call.request, call.caller.tenant
         scope = {"tenant": tenant, "model": request.model or AUTO, "version": call.snapshot.answers_version}
-        return cache_pb2.CacheKey(
-            tenant=tenant, fingerprint=fingerprint(request.messages, request.sampling, scope=scope)
-        )
+        dynamic = call.snapshot.config.dynamic_fields
+        messages = key_messages(request.messages, dynamic) if dynamic else request.messages
+        return cache_pb2.CacheKey(tenant=tenant, fingerprint=fingerprint(messages, request.sampling, scope=scope))
 
     def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None) -> Decision:
         facts, config = facts_of(call.request), call.snapshot.config

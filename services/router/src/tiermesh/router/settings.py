@@ -55,7 +55,8 @@ def make_snapshot(config: TiermeshConfig, *, rules: bytes, loaded_at: float) -> 
     """
     whole = config.model_dump(mode="json", exclude={"rules"})
     tiers = [tier.model_dump(mode="json", exclude=_NOT_IN_ANSWERS) for tier in config.tiers]
-    answers = [tiers, config.router.default_answer_tokens]
+    dynamic = [field.model_dump(mode="json") for field in config.dynamic_fields]
+    answers = [tiers, config.router.default_answer_tokens, *([dynamic] if dynamic else [])]
     return Snapshot(config, _short_hash(whole, rules), _short_hash(answers, rules), int(loaded_at))
 
 
