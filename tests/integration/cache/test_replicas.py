@@ -83,6 +83,28 @@ async def test_exact_answers_in_memory_are_dropped_when_another_replica_forgets(
     await until(second, "MISS", STORED)
 
 
+@pytest.mark.parametrize("fault", ["frozen", "killed"])
+async def test_a_redis_that_does_not_answer_is_a_kind_of_miss_and_is_followed_again(redis_server, fault):
+    async with open_redis_store(redis_server.url) as store:
+        log = RedisLog(store.client, max_questions=100)
+        parts = SemanticParts(FakeNeighbours, FakeEmbedder())
+        settings = {**ON, "store_timeout_ms": 20}
+        async with running_cache(store, log=log, semantic=parts, **settings) as cache:
+
+            async def known():
+                await answered(cache, STORED)
+                return name(await ask(cache, ASKED)) == "HIT_SEMANTIC"
+
+            await eventually(known)
+            redis_server.freeze() if fault == "frozen" else redis_server.kill()
+            await until(cache, "STORE_UNAVAILABLE")
+            for _ in range(20):
+                assert name(await ask(cache, ASKED)) in {"MISS", "STORE_UNAVAILABLE"}
+                assert not await answered(cache, STORED)
+            redis_server.thaw() if fault == "frozen" else redis_server.start()
+            await eventually(known)
+
+
 async def test_tags_are_invalidated_for_all_replicas_at_once(replicas):
     first, second = replicas
     assert await first.store("q", tags=["shop"])
