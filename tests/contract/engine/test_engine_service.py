@@ -15,6 +15,7 @@ from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.engine.adapters.simulated import SimulatedBackend
 from tiermesh.engine.app import wire
 from tiermesh.engine.engine import Engine
+from tiermesh.engine.orca import SERVICE, load_report
 from tiermesh.engine.ports import Alternative, Backend, Finish, Piece, TokenScore
 from tiermesh.engine.servicer import EngineServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK
@@ -375,3 +376,23 @@ async def test_work_that_cannot_end_in_time_is_refused_before_it_queues():
         await holder
         report = await anext(aiter(served.stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=5)))
         assert (report.hopeless_count, report.hopeless_finished_count) == (1, 0)
+
+
+async def test_load_is_reported_by_the_clock_until_the_server_drains():
+    engine, servicer = wire(TIER, clock=SYSTEM_CLOCK)
+    with recorded_tracing() as tracing:
+        async with (
+            open_server(
+                [servicer.service(), servicer.load_reports()],
+                address="127.0.0.1:0",
+                tracing=tracing,
+                default_deadline_s=60.0,
+            ) as server,
+            open_channel(f"127.0.0.1:{server.port}") as channel,
+        ):
+            method = channel.unary_stream(f"/{SERVICE}/StreamCoreMetrics")
+            reports = aiter(method(b"\x0a\x05\x10\x80\xc2\xd7\x2f", timeout=20))
+            assert [await anext(reports) for _ in range(2)] == [load_report(engine.load())] * 2
+            servicer.end_watches()
+            async with asyncio.timeout(5):
+                assert not [report async for report in reports]

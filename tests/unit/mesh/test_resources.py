@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
+from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
 from google.protobuf import descriptor_pb2
 from harness.xds import CDS, EDS, LDS, RDS
 from tiermesh.mesh.api_keys import ApiKeys
@@ -104,9 +105,30 @@ def test_a_receiver_that_is_no_url_is_refused():
         make_traces_cluster("http://")
 
 
+def balancing(cluster):
+    """Returns the short names of a cluster's policies, in order."""
+    return [one.typed_extension_config.name.rpartition(".")[2] for one in cluster.load_balancing_policy.policies]
+
+
+def test_engines_are_balanced_by_their_reports_where_the_tier_says_so():
+    reported = config(tiers=[{"name": "l1", "backend": "rules", "balancing": "load_reports"}])
+    assert balancing(make_cluster(reported, "engine-l1"))[0] == "client_side_weighted_round_robin"
+    assert balancing(make_cluster(reported, "router"))[0] == "least_request"
+
+
+def test_an_ejected_replica_stays_away_although_it_passes_its_health_checks():
+    outliers = make_cluster(config(), "engine-l1").outlier_detection
+    assert outliers.HasField("successful_active_health_check_uneject_host")
+    assert not outliers.successful_active_health_check_uneject_host.value
+    assert outliers.max_ejection_time.seconds == 30
+
+
 def test_clusters_spread_by_load_check_health_and_leave_removed_replicas_at_once():
     cluster = make_cluster(config(), "engine-l1")
-    assert cluster.lb_policy == cluster.LEAST_REQUEST
+    assert balancing(cluster) == ["least_request", "round_robin"]
+    fewest = least_request_pb2.LeastRequest()
+    assert cluster.load_balancing_policy.policies[0].typed_extension_config.typed_config.Unpack(fewest)
+    assert fewest.selection_method == least_request_pb2.LeastRequest.FULL_SCAN
     (check,) = cluster.health_checks
     assert check.HasField("grpc_health_check")
     assert check.no_traffic_interval.ToMilliseconds() == 500

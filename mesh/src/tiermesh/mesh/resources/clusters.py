@@ -7,10 +7,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envoy.config.cluster.v3 import cluster_pb2
+from envoy.extensions.load_balancing_policies.client_side_weighted_round_robin.v3 import (
+    client_side_weighted_round_robin_pb2,
+)
+from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
+from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_pb2
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from tiermesh.mesh.resources.message import make_message, socket_address, typed
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.endpoints import engine_cluster
 
 TRACES = "traces"
 """Cluster to which Envoy sends its own spans."""
@@ -24,7 +30,7 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
     values: dict[str, Any] = {
         "name": name,
         "connect_timeout": "1s",
-        "lb_policy": "LEAST_REQUEST",
+        **_balancing(config, name),
         "common_lb_config": {
             # Below the default of 50 % Envoy would send requests to replicas that it knows to be down.
             "healthy_panic_threshold": {"value": 0},
@@ -41,6 +47,8 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
                     "max_connections": 1024,
                     "max_pending_requests": 4096,
                     "max_requests": 4096,
+                    # Shows in Envoy's metrics how far from opening each breaker is.
+                    "track_remaining": True,
                     # Retries are at most a fifth of what is in flight, so that they cannot make an overload worse.
                     "retry_budget": {"budget_percent": {"value": 20}, "min_retry_concurrency": 3},
                 }
@@ -87,6 +95,34 @@ def make_traces_cluster(endpoint: str) -> cluster_pb2.Cluster:
     return make_message(cluster_pb2.Cluster, values)
 
 
+def _balancing(config: TiermeshConfig, name: str) -> dict[str, Any]:
+    """The replica with the fewest requests by default: this Envoy sees all requests to its replicas, as they are.
+
+    All replicas are compared: of two drawn at random, both may be the one that hangs. Several Envoys in front of the
+    same replicas each see only their own requests; the replicas' reports tell them of the rest.
+    """
+    fewest = typed(least_request_pb2.LeastRequest, {"selection_method": "FULL_SCAN"})
+    policies = [("envoy.load_balancing_policies.least_request", fewest)]
+    tiers = {engine_cluster(tier.name): tier for tier in config.tiers}
+    if name in tiers and tiers[name].balancing == "load_reports":
+        reported = typed(
+            client_side_weighted_round_robin_pb2.ClientSideWeightedRoundRobin,
+            {
+                # An answer takes seconds; a report at its end would come too late to tell of a burst.
+                "enable_oob_load_report": True,
+                "oob_reporting_period": "0.5s",
+                "blackout_period": "1s",
+                "weight_expiration_period": "10s",
+                "weight_update_period": "0.5s",
+            },
+        )
+        policies = [("envoy.load_balancing_policies.client_side_weighted_round_robin", reported)]
+    # Proxyless gRPC takes the first that it knows, and does not know the first.
+    policies.append(("envoy.load_balancing_policies.round_robin", typed(round_robin_pb2.RoundRobin)))
+    extensions = [{"typed_extension_config": {"name": kind, "typed_config": policy}} for kind, policy in policies]
+    return {"load_balancing_policy": {"policies": extensions}}
+
+
 def _health_check() -> dict[str, Any]:
     return {
         "timeout": "1s",
@@ -116,7 +152,11 @@ def _outliers(name: str) -> dict[str, Any]:
         "enforcing_success_rate": 0,
         "enforcing_local_origin_success_rate": 0,
         "interval": "1s",
-        "base_ejection_time": "5s",
+        # Times the number of ejections in a row.
+        "base_ejection_time": "2s",
+        "max_ejection_time": "30s",
+        # A replica whose device failed may well pass its health checks; those must not call it back at once.
+        "successful_active_health_check_uneject_host": False,
         "max_ejection_percent": 50,
         "always_eject_one_host": False,
     }

@@ -83,7 +83,7 @@ async def run(process: Process) -> None:
         backends = await stack.enter_async_context(AsyncExitStack())
         server = await stack.enter_async_context(
             open_server(
-                [servicer.service()],
+                [servicer.service(), servicer.load_reports()],
                 address=process.address,
                 tracing=tracing,
                 default_deadline_s=config.deadlines.max_ms / 1000,

@@ -10,6 +10,7 @@ from typing import Any
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.engine.engine import Began, Ended, Engine
+from tiermesh.engine.orca import LoadReporter
 from tiermesh.engine.ports import Piece
 from tiermesh.engine.translate import from_began, from_ended, from_error, from_load, from_piece, to_request
 from tiermesh.shared.budget import current_budget
@@ -109,6 +110,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         """Returns how to host this servicer."""
         name = engine_pb2.DESCRIPTOR.services_by_name["EngineService"].full_name
         return Service(name, lambda server: engine_pb2_grpc.add_EngineServiceServicer_to_server(self, server))
+
+    def load_reports(self) -> Service:
+        """Returns how to host the load reports that Envoy reads."""
+        return LoadReporter(self._engine.load, self._ending).service()
 
 
 def _describe_start(span: Span, event: Began) -> None:
