@@ -295,8 +295,23 @@ async def test_work_that_one_tier_calls_hopeless_goes_to_one_that_is_predicted_t
         assert answer.route.reasons[-1] == "hopeless:l1"
 
 
+@pytest.mark.parametrize("error", [QueueFull("busy"), Unavailable("gone"), BudgetExhausted("late")])
+async def test_a_complete_answer_that_was_rejected_is_given_where_the_stronger_tier_fails(doubtful, error):
+    doubtful.engines["l1"].steps = answered(["I cannot ", "answer that."])
+    doubtful.engines["l2"].error = error
+    answer = await doubtful.generate()
+    assert answer.error is None
+    assert answer.text == "I cannot answer that."
+    assert answer.route.tier == "l1"
+    assert answer.route.reasons[1] == "refusal:l1"
+    assert [(a.tier, a.outcome) for a in answer.last.done.attempts] == [("l1", "rejected"), ("l2", error.reason)]
+    assert answer.last.done.usage.completion_token_count == 2
+    await doubtful.wired.stores.drain()
+    assert not doubtful.cache.stores
+
+
 async def test_no_tier_is_tried_twice_even_when_the_stronger_fails(doubtful):
-    doubtful.engines["l1"].steps = answered(LOOP)
+    doubtful.engines["l1"].steps = [STARTED, *pieces(LOOP), asyncio.Event()]
     doubtful.engines["l2"].error = QueueFull("busy", retry_after=1.0)
     answer = await doubtful.generate()
     assert answer.status == grpc.StatusCode.RESOURCE_EXHAUSTED

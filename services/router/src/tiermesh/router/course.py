@@ -12,6 +12,7 @@ from tiermesh.router.escalation import Gates, pass_gates, skipped
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.policy import LAST_RESORT, Decision
 from tiermesh.router.ranking import DEGRADED
+from tiermesh.router.tier_attempt import TierAttempt
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import LaneConfig, TierConfig
@@ -41,6 +42,8 @@ class Course:
         """Tokens over every attempt."""
         self.escalation_skipped = False
         """Whether an answer that was not good enough is given all the same."""
+        self.complete: TierAttempt | None = None
+        """The last answer that was rejected although it had come to its end: given if no better one comes."""
         self.lane: LaneConfig = call.snapshot.config.lanes.table(decision.lane)
         self._watch = watch
         self._metrics = metrics

@@ -132,9 +132,22 @@ class Generation:
                 continue
             if attempt.done is not None and label is not None:
                 break
-            tier = self._after_failure(course, attempt, error, committed=label is not None)
+            try:
+                tier = self._after_failure(course, attempt, error, committed=label is not None)
+            except TiermeshError:
+                if course.complete is None or label is not None:
+                    raise
+                # What was not good enough is still better than nothing.
+                attempt = course.complete
+                label, ttft = self._label(course, attempt, cache_status), call.account.now()
+                yield label
+                for delta in attempt.deltas:
+                    yield delta
+                break
         kept = attempt
-        if call.request.progressive and attempt.judged:
+        if attempt is course.complete:
+            observe.record_usage(call.span, course.usage)
+        elif call.request.progressive and attempt.judged:
             judge_attempt(course, attempt)
             self._finish(course, attempt)
             better = await self._reviser.improve(course, attempt)
@@ -146,6 +159,7 @@ class Generation:
             observe.record_afterthoughts(call.span, course.later)
         else:
             self._finish(course, attempt)
+        assert attempt.done is not None
         end = Completed(
             attempt.done.finishes,
             course.usage,
@@ -159,7 +173,7 @@ class Generation:
         finally:
             # After the end has been handed over, so that the caller does not wait; and also when
             # the caller leaves with it, since the answer is complete.
-            good = not course.escalation_skipped and not decision.degraded
+            good = not course.escalation_skipped and not decision.degraded and attempt is not course.complete
             if store_key is not None and good and may_keep(kept.done, call.request.sampling):
                 self._stores.start(store_key, cached_answer(label, kept, self._clock))
 
@@ -222,6 +236,8 @@ class Generation:
     def _give_up(self, course: Course, attempt: TierAttempt, outcome: str, *, reason: str) -> None:
         course.ended(attempt.end(outcome))
         course.reasons.append(f"{reason}:{attempt.tier.name}")
+        if attempt.done is not None:
+            course.complete = attempt
         self._metrics.escalated(tier=attempt.tier.name, why=reason)
         observe.record_attempts(course.call.span, course.attempts)
         self._watch.estimates.ended(attempt.tier.name, failed=outcome == TIMEOUT)
