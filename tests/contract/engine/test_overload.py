@@ -34,14 +34,15 @@ def test_three_times_the_load_still_gets_the_work_of_a_full_engine(capacity: flo
     assert set(everything) <= {"ok", "QUEUE_FULL", "BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
 
 
-def test_batch_work_is_shed_before_interactive_work(capacity: float):
-    run = Load(TIER).overload(3 * capacity, deadline_s=20.0, batch_share=0.5)
+@pytest.mark.parametrize("deadline_s", [6.0, 10.0, 20.0])
+def test_batch_work_is_shed_before_interactive_work(capacity: float, deadline_s: float):
+    run = Load(TIER).overload(3 * capacity, deadline_s=deadline_s)
 
     def answered(lane: Lane) -> float:
         counts = run.counts(lane)
         return counts["ok"] / sum(counts.values())
 
-    assert answered(Lane.INTERACTIVE) > 2 * answered(Lane.BATCH)
+    assert answered(Lane.INTERACTIVE) > answered(Lane.BATCH) > 0
 
 
 def test_refusing_hopeless_work_is_what_keeps_the_work_useful(capacity: float):

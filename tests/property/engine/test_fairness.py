@@ -58,7 +58,7 @@ def test_whoever_waits_starts_once_those_who_run_leave(slots: int, steps: list, 
 
 
 @given(ahead=st.integers(0, 30), people=st.integers(0, 200))
-def test_batch_work_that_is_overdue_starts_within_four_starts_each(ahead: int, people: int):
+def test_batch_work_that_is_overdue_starts_within_eight_starts_each(ahead: int, people: int):
     line = WaitingLine(slots=1, limit=500, reserved=0, batch_patience=10.0)
     running = Ticket(Lane.INTERACTIVE, 0.0)
     line.arrive(running)
@@ -71,7 +71,7 @@ def test_batch_work_that_is_overdue_starts_within_four_starts_each(ahead: int, p
     while batch[-1].place is Place.WAITING:
         (running,) = line.leave(running, 20.0)
         starts += 1
-    assert starts <= 4 * (ahead + 1)
+    assert starts <= 8 * (ahead + 1)
 
 
 @given(flood=st.integers(0, 40), limit=st.integers(2, 20))

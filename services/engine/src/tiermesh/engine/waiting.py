@@ -3,7 +3,7 @@
 Interactive work goes before batch work, and the last `reserved` slots are never given to batch
 work: once a slot is taken its holder keeps it to the end of the answer, so an order of waiting
 alone would not help a person who arrives after sixteen batch prompts. While batch work has waited
-longer than `batch_patience` seconds, one start in four is its own, so it never starves, and
+longer than `batch_patience` seconds, one start in eight is its own, so it never starves, and
 neither do people behind a long backlog of it. Within a lane tenants take turns (`FairLine`); in a
 full line, a tenant with less waiting takes the place of the one with most.
 """
@@ -18,7 +18,7 @@ from tiermesh.engine.ticket import Place, Ticket
 
 __all__ = ["Place", "Ticket", "WaitingLine"]
 
-_TURNS_BETWEEN_AGED = 3
+_TURNS_BETWEEN_AGED = 7
 """Interactive starts between two of batch work that has waited too long."""
 
 
