@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 from tiermesh.shared.config import (
+    BalanceConfig,
     CacheConfig,
     DeadlineConfig,
     LimitsConfig,
@@ -35,6 +36,7 @@ RULES = HERE.parent / "mesh" / "profiles" / "rules.yaml"
 SECTIONS: Mapping[str, tuple[type[Any], frozenset[str]]] = {
     "limits": (LimitsConfig, frozenset()),
     "deadlines": (DeadlineConfig, frozenset()),
+    "balance": (BalanceConfig, frozenset()),
     "router": (RouterConfig, frozenset({"replicas"})),
     "classifier": (ServiceConfig, frozenset({"replicas"})),
     "cache": (CacheConfig, frozenset({"replicas", "redis_url", "max_memory_mb"})),
