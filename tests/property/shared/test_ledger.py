@@ -55,9 +55,7 @@ def test_every_moment_is_counted_once(schedule):
     statement = account(hops).close(total)
     edges = sorted({edge for hop in hops for edge in (hop.begin, hop.end)})
     covered = sum(
-        right - left
-        for left, right in pairwise(edges)
-        if any(hop.begin <= left and right <= hop.end for hop in hops)
+        right - left for left, right in pairwise(edges) if any(hop.begin <= left and right <= hop.end for hop in hops)
     )
     assert sum(statement.counted) == pytest.approx(covered, abs=1e-6)
     assert all(0 <= counted <= hop.total + 1e-9 for counted, hop in zip(statement.counted, hops, strict=True))
