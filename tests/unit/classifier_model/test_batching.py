@@ -31,7 +31,7 @@ class Gated:
 
 async def test_requests_that_come_while_it_works_share_the_next_batch_and_get_their_own_answers():
     gated = Gated()
-    model = BatchedModel(gated, timeout_s=30)
+    model = BatchedModel(gated, timeout_s=30, short_chars=0)
     calls = [asyncio.create_task(model.ask(asked("x" * n), limit_s=30)) for n in range(1, 2 * MAX_BATCH)]
     await asyncio.sleep(0)
     gated.gate.set()
@@ -43,7 +43,7 @@ async def test_requests_that_come_while_it_works_share_the_next_batch_and_get_th
 
 async def test_a_request_that_gave_up_is_not_worked_for():
     gated = Gated()
-    model = BatchedModel(gated, timeout_s=30)
+    model = BatchedModel(gated, timeout_s=30, short_chars=0)
     first = asyncio.create_task(model.ask(asked("a"), limit_s=30))
     await asyncio.sleep(0)
     gone = asyncio.create_task(model.ask(asked("b"), limit_s=30))
@@ -60,7 +60,7 @@ async def test_a_request_that_gave_up_is_not_worked_for():
 
 async def test_the_callers_own_limit_counts():
     gated = Gated()
-    model = BatchedModel(gated, timeout_s=30)
+    model = BatchedModel(gated, timeout_s=30, short_chars=0)
     assert await model.ask(asked("a"), limit_s=0.01) == Unanswered("model_timeout")
     gated.gate.set()
     model.close()
@@ -68,7 +68,7 @@ async def test_the_callers_own_limit_counts():
 
 async def test_more_than_can_wait_are_turned_away_at_once():
     gated = Gated()
-    model = BatchedModel(gated, timeout_s=30)
+    model = BatchedModel(gated, timeout_s=30, short_chars=0)
     calls = [asyncio.create_task(model.ask(asked("a"), limit_s=30)) for _ in range(MAX_WAITING + 1)]
     await asyncio.sleep(0)
     assert await model.ask(asked("a"), limit_s=30) == Unanswered("model_busy")
@@ -84,6 +84,16 @@ async def test_a_model_that_answers_too_few_has_failed():
         def predict(self, requests):
             return []
 
-    model = BatchedModel(Short(), timeout_s=30)
+    model = BatchedModel(Short(), timeout_s=30, short_chars=0)
     assert await model.ask(asked("a"), limit_s=30) == Unanswered("model_failed")
+    model.close()
+
+
+async def test_short_texts_are_judged_on_the_spot_and_failures_told():
+    gated = Gated()
+    gated.gate.set()
+    model = BatchedModel(gated, timeout_s=30, short_chars=5)
+    assert (await model.ask(asked("short"), limit_s=30)).answer_tokens == 5
+    gated.predict = lambda requests: 1 / 0
+    assert await model.ask(asked("short"), limit_s=30) == Unanswered("model_failed")
     model.close()
