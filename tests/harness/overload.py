@@ -38,6 +38,8 @@ class Run:
     seconds: float
     outcomes: list[Outcome] = field(default_factory=list)
     most_waiting: int = 0
+    running: list[int] = field(default_factory=list)
+    """Prompts that held a slot, whenever another one came."""
     hopeless: int = 0
     hopeless_finished: int = 0
 
@@ -130,7 +132,9 @@ class Load:
                 deadline = deadline_s if lane is Lane.INTERACTIVE else 60.0
                 asked.append(asyncio.ensure_future(self._ask(run, tenant, lane, deadline)))
                 await asyncio.sleep(chance.expovariate(rate))
-                run.most_waiting = max(run.most_waiting, self.engine.load().waiting)
+                load = self.engine.load()
+                run.most_waiting = max(run.most_waiting, load.waiting)
+                run.running.append(load.running)
             await asyncio.gather(*asked)
 
         run_in_virtual_time(work(), self.loop)

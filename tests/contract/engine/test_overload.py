@@ -86,3 +86,20 @@ def test_memory_stays_flat(capacity: float):
 
     # What is left behind is the test's own list, so many bytes a prompt whatever the length of the run.
     assert peak(20.0) < 1.5 * peak(5.0)
+
+
+def test_below_capacity_nothing_is_refused(capacity: float):
+    run = Load(TIER).overload(0.7 * capacity, deadline_s=10.0)
+    assert set(run.counts(Lane.INTERACTIVE) + run.counts(Lane.BATCH)) == {"ok"}
+    assert run.hopeless == 0
+
+
+def test_a_limit_on_token_times_makes_the_batch_smaller_and_answers_faster(capacity: float):
+    # Alone a token takes 17 ms, and 1.7 ms more per neighbour: nine at once take 30 ms.
+    limited = Load(TIER.model_copy(update={"token_ms_limit": 30.0}))
+    run = limited.overload(3 * capacity, deadline_s=20.0)
+    settled = sorted(run.running[len(run.running) // 2 :])
+    assert 6 <= settled[len(settled) // 2] <= 11
+    assert run.took(Lane.INTERACTIVE, 0.99) <= 20.0
+    # A smaller batch does less: what is bought is the pace of each answer.
+    assert 0.6 * capacity < run.goodput() < capacity
