@@ -60,10 +60,45 @@ MAX_TOKENS = 1
 Call = Callable[[int], Awaitable[None]]
 
 
-_QUALITIES = (
-    "old new small large quiet loud warm cold dry wet light dark calm wild soft hard sweet plain rare common".split()
-)
-_THINGS = "rivers trees birds clouds houses boats gardens bridges stones lamps roads fields towns letters songs".split()
+_QUALITIES = [
+    "old",
+    "new",
+    "small",
+    "large",
+    "quiet",
+    "loud",
+    "warm",
+    "cold",
+    "dry",
+    "wet",
+    "light",
+    "dark",
+    "calm",
+    "wild",
+    "soft",
+    "hard",
+    "sweet",
+    "plain",
+    "rare",
+    "common",
+]
+_THINGS = [
+    "rivers",
+    "trees",
+    "birds",
+    "clouds",
+    "houses",
+    "boats",
+    "gardens",
+    "bridges",
+    "stones",
+    "lamps",
+    "roads",
+    "fields",
+    "towns",
+    "letters",
+    "songs",
+]
 
 
 def _messages(n: int) -> list[chat_pb2.Message]:

@@ -59,6 +59,7 @@ async def test_one_tree_from_the_caller_to_the_engine(lite, text):
     assert attributes["tiermesh.ttft_ms"] > 0
     classifier = next(s for s in spans if s.service == "tiermesh-classifier")
     assert any("complexity" in key for key in classifier.attributes)
+    assert any("feature" in key for key in classifier.attributes)
     dump = repr([(s.name, s.attributes) for s in spans])
     assert text not in dump
     assert mesh.key not in dump

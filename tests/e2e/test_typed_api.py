@@ -164,7 +164,8 @@ async def test_the_default_deadline_reaches_every_hop_and_shrinks(lite):
     default = mesh.config.deadlines.default_ms
     assert default - 1000 < budgets["tiermesh-router"] <= default
     assert budgets["tiermesh-engine"] < budgets["tiermesh-router"]
-    assert budgets["tiermesh-classifier"] <= mesh.config.deadlines.classifier_ms
+    # gRPC rounds a timeout below a second up to a whole millisecond.
+    assert budgets["tiermesh-classifier"] <= mesh.config.deadlines.classifier_ms + 1
 
 
 async def test_cancelling_frees_the_engine_at_once(mesh):

@@ -493,7 +493,6 @@ async def test_the_server_span_tells_the_whole_story(mesh):
         "tiermesh.attempts": ("l1=QUEUE_FULL", "l2=answered"),
         "tiermesh.classifier.source": "rules",
         "tiermesh.classifier.rules": ("question",),
-        "tiermesh.feature.words": 5.0,
         "tiermesh.prompt_tokens": 7,
         "tiermesh.completion_tokens": 3,
     }

@@ -15,7 +15,7 @@ from tiermesh.shared.ledger import PART_NAMES, Statement
 
 
 def record_classification(span: Span, response: classifier_pb2.ClassifyResponse | None) -> None:
-    """Writes the judgement and what it rests on."""
+    """Writes the judgement. What it rests on is on the classifier's own span, in the same trace."""
     if response is None or not span.is_recording():
         return
     span.set_attributes(
@@ -25,7 +25,6 @@ def record_classification(span: Span, response: classifier_pb2.ClassifyResponse 
             "tiermesh.classifier.rules": tuple(response.rules),
             "tiermesh.classifier.languages": tuple(response.languages),
             "tiermesh.classifier.version": response.version,
-            **{f"tiermesh.feature.{name}": value for name, value in response.features.items()},
         }
     )
 
