@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.trace import INVALID_SPAN
+from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
@@ -107,10 +108,10 @@ class Neighbours:
     def __init__(self, confidence):
         self.confidence, self.stored = confidence, []
 
-    async def lookup(self, key, *, budget):
-        return None
+    async def lookup(self, place, *, budget):
+        return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS)
 
-    async def store(self, key, answer, *, budget):
+    async def store(self, place, answer, *, budget):
         self.stored.append(answer)
         return True
 

@@ -18,7 +18,7 @@ from tiermesh.router.adapters.grpc_cache import GrpcCache
 from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.adapters.grpc_loads import LoadFollower
-from tiermesh.router.background import BackgroundStores
+from tiermesh.router.background import BackgroundReruns, BackgroundStores
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
@@ -50,7 +50,9 @@ class Wired:
 
     services: tuple[Service, ...]
     stores: BackgroundStores
-    """To be drained before the channels are closed."""
+    """To be drained before the channels are closed, after `reruns`, which add to them."""
+    reruns: BackgroundReruns
+    """To be drained on shutdown."""
     loads: LoadFollower
     """To be run beside the server."""
 
@@ -69,7 +71,7 @@ def wire(
     """
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
-    stores = BackgroundStores(cache, clock)
+    stores, reruns = BackgroundStores(cache, clock), BackgroundReruns()
     quota = EscalationQuota(burst=settings.current.config.escalation.burst)
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota)
     flow = RequestFlow(
@@ -81,6 +83,7 @@ def wire(
         watch=watch,
         clock=clock,
         metrics=metrics,
+        reruns=reruns,
     )
     router, openai = RouterServicer(flow, settings, clock), OpenAIServicer(flow, settings, clock)
     services = (
@@ -90,7 +93,7 @@ def wire(
             lambda server: openai_pb2_grpc.add_OpenAIServiceServicer_to_server(openai, server),
         ),
     )
-    return Wired(services, stores, LoadFollower(settings, watch.loads, connect, tracer, clock))
+    return Wired(services, stores, reruns, LoadFollower(settings, watch.loads, connect, tracer, clock))
 
 
 async def run(process: Process) -> None:
@@ -130,6 +133,7 @@ async def run(process: Process) -> None:
             finally:
                 following.cancel()
                 watching.cancel()
+                await wired.reruns.drain()
                 await wired.stores.drain()
 
 

@@ -1,6 +1,6 @@
 """One request from its arrival to its last event.
 
-    cache lookup ─┬─ hit ──────────────────────────────► recorded pieces ──► done
+    cache lookup ─┬─ hit ──────────────────────────────► recorded pieces ──► done (stale: ─► run again, nobody waits)
     classification┘  miss ─► policy ─► engine stream ──► pieces ───────────► done ─► store
                                   ▲        │ declined, unavailable or full before it started
                                   └────────┘ next candidate
@@ -16,11 +16,17 @@ import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
+from opentelemetry.trace import INVALID_SPAN
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
+from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
+from tiermesh.router.account import Account
+from tiermesh.router.background import BackgroundReruns
+from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
 from tiermesh.router.cache_policy import plan_cache
 from tiermesh.router.call import Call
 from tiermesh.router.events import Completed, Event
@@ -28,19 +34,18 @@ from tiermesh.router.facts import facts_of
 from tiermesh.router.generation import Generation
 from tiermesh.router.label import cached_label, decided_label
 from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.models import AUTO, pinned_tiers
+from tiermesh.router.models import pinned_tiers
 from tiermesh.router.policy import Classification, Decision, decide
 from tiermesh.router.ports import CachePort, ClassifierPort
 from tiermesh.router.task_types import task_type_name
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.budget import Budget
-from tiermesh.shared.canonical import fingerprint
 from tiermesh.shared.clock import Clock
-from tiermesh.shared.dynamic import key_messages
 from tiermesh.shared.errors import TiermeshError
 
-Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, cache_pb2.CacheKey | None]
+Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, CachePlace | None]
 """What `Generation.run` takes."""
+_HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class RequestFlow:
         clock: Time.
         metrics: Counts requests.
         dice: Returns a number from 0 to 1, for exploration.
+        reruns: Runs requests again whose answer has become stale.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class RequestFlow:
         clock: Clock,
         metrics: RequestMetrics | None = None,
         dice: Callable[[], float] = random.random,
+        reruns: BackgroundReruns | None = None,
     ) -> None:
         self._cache = cache
         self._classifier = classifier
@@ -84,6 +91,7 @@ class RequestFlow:
         self._clock = clock
         self._metrics = metrics or RequestMetrics()
         self._dice = dice
+        self._reruns = reruns or BackgroundReruns()
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
         """Streams the events of a valid request; close the generator to abandon it.
@@ -94,7 +102,7 @@ class RequestFlow:
         outcome = "cancelled"
         try:
             routed = await self._route(call)
-            if isinstance(routed, cache_pb2.CachedAnswer):
+            if isinstance(routed, cache_pb2.LookupResponse):
                 for event in self._replay(call, routed):
                     yield event
             else:
@@ -110,31 +118,48 @@ class RequestFlow:
             observe.record_ledger(call.span, statement)
             self._metrics.request(statement, outcome=outcome)
 
-    async def _route(self, call: Call) -> cache_pb2.CachedAnswer | Order:
-        """Returns the cached answer, or what to generate."""
+    async def _route(self, call: Call) -> cache_pb2.LookupResponse | Order:
+        """Returns the hit, or what to generate."""
         request, config = call.request, call.snapshot.config
         # Before any call is made: a name that does not exist must not reach the cache.
         pinned_tiers(request.model, config.tiers)
         plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=config.cache.enabled)
-        key = self._key(call) if plan.read or plan.write else None
+        place = cache_place(call) if plan.read or plan.write else None
         cache_status = router_pb2.CACHE_STATUS_BYPASS
-        cached: cache_pb2.CachedAnswer | None = None
+        cached: cache_pb2.LookupResponse | None = None
         judging = asyncio.create_task(self._classify(call))
         try:
-            if key is not None and plan.read:
-                cache_status, cached = await self._lookup(call, key)
+            if place is not None and plan.read:
+                cache_status, cached = await self._lookup(call, place)
             judgement = await judging if cached is None else None
         finally:
             judging.cancel()
         if cached is not None:
+            if cached.stale and place is not None and plan.write:
+                self._reruns.start(place.key, partial(self._rerun, call, place))
             return cached
+        return self._order(call, judgement, cache_status, place if plan.write else None)
+
+    def _order(
+        self,
+        call: Call,
+        judgement: classifier_pb2.ClassifyResponse | None,
+        cache_status: router_pb2.CacheStatus.ValueType,
+        keep_at: CachePlace | None,
+    ) -> Order:
         observe.record_classification(call.span, judgement)
         decision = self._decide(call, judgement)
         if decision.refusal is not None:
             raise decision.refusal
-        call = _in_lane(call, decision.lane)
-        store_key = key if plan.write else None
-        return call, decision, cache_status, store_key
+        return _in_lane(call, decision.lane), decision, cache_status, keep_at
+
+    async def _rerun(self, call: Call, place: CachePlace) -> None:
+        """Makes a stale answer anew, behind all live traffic; what is good enough to keep is stored."""
+        call = _in_background(call, self._clock)
+        order = self._order(call, await self._classify(call), router_pb2.CACHE_STATUS_MISS, place)
+        async with aclosing(self._generation.run(*order)) as events:
+            async for _ in events:
+                pass
 
     async def explain(self, call: Call) -> Explanation:
         """Returns where a valid request would go, without running a model or touching the cache.
@@ -162,14 +187,7 @@ class RequestFlow:
         )
         observe.record_route(call.span, label, tenant=call.caller.tenant)
         candidates = tuple(tier.name for tier in decision.candidates)
-        return Explanation(label, judgement, candidates, self._key(call).fingerprint)
-
-    def _key(self, call: Call) -> cache_pb2.CacheKey:
-        request, tenant = call.request, call.caller.tenant
-        scope = {"tenant": tenant, "model": request.model or AUTO, "version": call.snapshot.answers_version}
-        dynamic = call.snapshot.config.dynamic_fields
-        messages = key_messages(request.messages, dynamic) if dynamic else request.messages
-        return cache_pb2.CacheKey(tenant=tenant, fingerprint=fingerprint(messages, request.sampling, scope=scope))
+        return Explanation(label, judgement, candidates, cache_key(call).fingerprint)
 
     def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None) -> Decision:
         facts, config = facts_of(call.request), call.snapshot.config
@@ -211,22 +229,24 @@ class RequestFlow:
             call.account.add("classifier", begin, budget=budget, outcome=outcome)
 
     async def _lookup(
-        self, call: Call, key: cache_pb2.CacheKey
-    ) -> tuple[router_pb2.CacheStatus.ValueType, cache_pb2.CachedAnswer | None]:
+        self, call: Call, place: CachePlace
+    ) -> tuple[router_pb2.CacheStatus.ValueType, cache_pb2.LookupResponse | None]:
         cap = call.snapshot.config.deadlines.cache_ms / 1000
         begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
         try:
-            found = await self._cache.lookup(key, budget=budget)
-            outcome = "miss" if found is None else "hit"
+            found = await self._cache.lookup(place, budget=budget)
+            hit = found.result in _HITS
+            outcome = "hit" if hit else "miss"
         except TiermeshError as error:
             outcome = error.reason
             return router_pb2.CACHE_STATUS_UNAVAILABLE, None
         finally:
             call.account.add("cache", begin, budget=budget, outcome=outcome)
-        return (router_pb2.CACHE_STATUS_MISS if found is None else router_pb2.CACHE_STATUS_HIT), found
+        observe.record_lookup(call.span, found)
+        return (router_pb2.CACHE_STATUS_HIT, found) if hit else (router_pb2.CACHE_STATUS_MISS, None)
 
-    def _replay(self, call: Call, cached: cache_pb2.CachedAnswer) -> Sequence[Event]:
-        label = cached_label(call, cached)
+    def _replay(self, call: Call, found: cache_pb2.LookupResponse) -> Sequence[Event]:
+        label, cached = cached_label(call, found), found.answer
         elapsed = self._clock.monotonic() - call.caller.arrived
         observe.record_route(call.span, label, tenant=call.caller.tenant)
         observe.record_first_text(call.span, elapsed)
@@ -243,6 +263,17 @@ def _in_lane(call: Call, lane: str) -> Call:
     ends = caller.arrived + lanes.table(lane).deadline_ms / 1000
     budget = Budget(min(caller.budget.deadline, ends), caller.budget.clock)
     return replace(call, caller=replace(caller, budget=budget))
+
+
+def _in_background(call: Call, clock: Clock) -> Call:
+    """Returns the call as nobody waits for it: with batch priority, a budget of its own, and no span to write on."""
+    request = router_pb2.GenerateRequest()
+    request.CopyFrom(call.request)
+    request.priority, request.progressive = chat_pb2.PRIORITY_BATCH, False
+    budget, arrived = Budget.of(call.snapshot.config.deadlines.default_ms / 1000, clock), clock.monotonic()
+    caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
+    account = Account(budget, arrived, clock)
+    return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account)
 
 
 def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classification | None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 
-from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
 from tiermesh.router.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
 from tiermesh.router.background import BackgroundStores
+from tiermesh.router.cache_place import CachePlace
 from tiermesh.router.call import Call
 from tiermesh.router.confidence import Step
 from tiermesh.router.course import Course
@@ -71,7 +71,7 @@ class Generation:
         call: Call,
         decision: Decision,
         cache_status: router_pb2.CacheStatus.ValueType,
-        store_key: cache_pb2.CacheKey | None,
+        keep_at: CachePlace | None,
     ) -> AsyncGenerator[Event, None]:
         """Streams the answer of the first candidate that is good enough.
 
@@ -79,7 +79,7 @@ class Generation:
             call: The request.
             decision: Its candidates, at least one.
             cache_status: How the cache took part, for the label.
-            store_key: Where to keep the answer, or None.
+            keep_at: Where to keep the answer, or None.
 
         Raises:
             TiermeshError: no candidate answered, or the one that had begun failed.
@@ -174,8 +174,8 @@ class Generation:
             # After the end has been handed over, so that the caller does not wait; and also when
             # the caller leaves with it, since the answer is complete.
             good = not course.escalation_skipped and not decision.degraded and attempt is not course.complete
-            if store_key is not None and good and may_keep(kept.done, call.request.sampling):
-                self._stores.start(store_key, cached_answer(label, kept, self._clock))
+            if keep_at is not None and good and may_keep(kept.done, call.request.sampling):
+                self._stores.start(keep_at, cached_answer(label, kept, self._clock))
 
     def _begin(self, course: Course, tier: TierConfig) -> tuple[TierAttempt, bool, str]:
         """Returns the attempt, whether its first text is held back, and if not, the gate that is shut."""

@@ -53,8 +53,10 @@ def decided_label(
     )
 
 
-def cached_label(call: Call, answer: cache_pb2.CachedAnswer) -> router_pb2.RouteLabel:
+def cached_label(call: Call, found: cache_pb2.LookupResponse) -> router_pb2.RouteLabel:
     """Returns the label of a request answered from the cache; no tier was considered."""
+    answer = found.answer
+    layer = "cache:semantic" if found.result == cache_pb2.CACHE_RESULT_HIT_SEMANTIC else "cache:exact"
     return router_pb2.RouteLabel(
         request_id=call.caller.request_id,
         trace_id=call.trace_id,
@@ -63,7 +65,7 @@ def cached_label(call: Call, answer: cache_pb2.CachedAnswer) -> router_pb2.Route
         cache_status=router_pb2.CACHE_STATUS_HIT,
         task_type=task_type_value(answer.task_type),
         complexity=answer.complexity,
-        reasons=("cache:exact",),
+        reasons=(layer, "cache:stale") if found.stale else (layer,),
         simulated=answer.simulated,
         config_version=call.snapshot.version,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opentelemetry.trace import Span
+from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
@@ -27,6 +28,16 @@ def record_classification(span: Span, response: classifier_pb2.ClassifyResponse 
             "tiermesh.classifier.version": response.version,
         }
     )
+
+
+def record_lookup(span: Span, found: cache_pb2.LookupResponse) -> None:
+    """Writes what the semantic tier said, where it said anything, and that an answer is stale."""
+    if found.similarity:
+        span.set_attribute("tiermesh.cache.similarity", round(found.similarity, 3))
+    if found.refused_by:
+        span.set_attribute("tiermesh.cache.refused_by", found.refused_by)
+    if found.stale:
+        span.set_attribute("tiermesh.cache.stale", True)
 
 
 def record_route(span: Span, label: router_pb2.RouteLabel, *, tenant: str) -> None:

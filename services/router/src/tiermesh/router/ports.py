@@ -8,21 +8,22 @@ from typing import Protocol
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.engine.v1 import engine_pb2
+from tiermesh.router.cache_place import CachePlace
 from tiermesh.shared.budget import Budget
 
 
 class CachePort(Protocol):
     """Answers given before."""
 
-    async def lookup(self, key: cache_pb2.CacheKey, *, budget: Budget) -> cache_pb2.CachedAnswer | None:
-        """Returns the answer filed under `key`, or None.
+    async def lookup(self, place: CachePlace, *, budget: Budget) -> cache_pb2.LookupResponse:
+        """Returns what is kept at `place`: a hit or a miss.
 
         Raises:
             TiermeshError: the cache or its store did not answer within `budget`.
         """
         ...
 
-    async def store(self, key: cache_pb2.CacheKey, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
+    async def store(self, place: CachePlace, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
         """Files an answer; returns whether it was written.
 
         Raises:
