@@ -43,7 +43,8 @@ async def test_without_a_deadline_the_lanes_own_is_sent(kind: Kind):
         await served.ask(kind, batch=True)
     complex_s, simple_s, batch_s = served.router.remaining
     assert 0.5 < complex_s <= 3.0
-    assert 0.0 < simple_s <= 0.5
+    # gRPC rounds up to whole milliseconds, and may add one between two clocks.
+    assert 0.0 < simple_s <= 0.503
     assert 500 < batch_s <= 600
 
 
