@@ -12,6 +12,8 @@ SPAN = 600
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
+        # As servers do: connections of a mesh that ended a minute ago do not hold its ports; one that listens does.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
