@@ -44,7 +44,7 @@ RECOVERY_LIMIT_S = 20.0
 MAX_TOKENS = 24
 # What gRPC and httpx say of a connection that broke under a request; everything else is a status of the mesh.
 _CUT = ("Socket closed", "Connection reset", "recvmsg", "RST_STREAM", "Stream removed", "GOAWAY", "without its last")
-_UNREACHED = ("failed to connect", "Connection refused")
+_UNREACHED = "failed to connect to all addresses"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Outcome:
     """What came of one request."""
 
     kind: str
-    """`right`, `refused`, `wrong`, `lost` or `cut`."""
+    """`right`, `refused`, `wrong`, `lost`, `cut` (the connection broke) or `unreached` (nobody was listening)."""
     detail: str
     began: float
     overshoot_ms: float
@@ -157,12 +157,17 @@ class Report:
     @property
     def lost(self) -> int:
         """Requests without an end, those whose connection broke included unless Envoy itself was hit."""
-        return self.count("lost") + (0 if self.envoy else self.count("cut"))
+        return self.count("lost") + (0 if self.envoy else self.count("cut") + self.count("unreached"))
 
     @property
     def cut(self) -> int:
-        """Requests whose connection broke, or found nobody, because Envoy itself was hit."""
+        """Requests whose connection broke because Envoy itself was hit."""
         return self.count("cut") if self.envoy else 0
+
+    @property
+    def unreached(self) -> int:
+        """Requests that found nobody listening because Envoy itself was hit; the SDK calls this UNAVAILABLE."""
+        return self.count("unreached") if self.envoy else 0
 
     @property
     def overshoot_ms(self) -> float:
@@ -177,7 +182,7 @@ class Report:
 
     def failures(self) -> list[str]:
         """What was said about requests that ended in none of the ways allowed."""
-        bad = ("wrong", "lost") if self.envoy else ("wrong", "lost", "cut")
+        bad = ("wrong", "lost") if self.envoy else ("wrong", "lost", "cut", "unreached")
         return [f"{o.kind} {o.detail}" for o in self.outcomes if o.kind in bad]
 
     def row(self) -> dict[str, object]:
@@ -191,6 +196,7 @@ class Report:
             "wrong": self.count("wrong"),
             "lost": self.lost,
             "cut_with_envoy": self.cut,
+            "unreached": self.unreached,
             "worst_overshoot_ms": round(self.overshoot_ms, 1),
             "client_lag_ms": round(self.client_lag_ms, 1),
             "recovery_s": None if self.recovery_s is None else round(self.recovery_s, 2),
@@ -295,6 +301,9 @@ async def _ask_sdk(client: AsyncClient, question: _Question) -> tuple[str, str]:
         )
     except TiermeshError as error:
         said = f"{error.reason}: sdk: {error.message}"
+        # The mesh passes on what its own Envoy's death looked like from inside; those words come with a tier's name.
+        if error.message.startswith(_UNREACHED):
+            return "unreached", said
         if _is_cut(error):
             return "cut", said
         return ("refused" if error.reason in ERROR_TABLE and error.reason != "INTERNAL" else "lost"), said
@@ -305,7 +314,7 @@ def _is_cut(error: TiermeshError) -> bool:
     """Whether the client library found the connection broken, rather than the mesh saying what failed."""
     if error.reason not in ("INTERNAL", "UNAVAILABLE", "STREAM_BROKEN") or "broke off" in error.message:
         return False
-    return any(words in error.message for words in (*_CUT, *_UNREACHED))
+    return any(words in error.message for words in _CUT)
 
 
 async def _ask_http(client: httpx.AsyncClient, question: _Question) -> tuple[str, str]:
@@ -344,6 +353,8 @@ async def _ask_http(client: httpx.AsyncClient, question: _Question) -> tuple[str
             return "lost", f"http: stream ended without its last event after {time.monotonic() - began:.2f} s"
     except TimeoutError:
         return "cut", "http: the caller gave up on a silent mesh"
+    except httpx.ConnectError as error:
+        return "unreached", f"http: {error}"
     except httpx.TransportError as error:
         return "cut", f"http: {type(error).__name__}: {error} after {time.monotonic() - began:.2f} s"
 
