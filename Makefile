@@ -10,7 +10,7 @@ ARGS ?=
 PACKAGES := api shared router classifier cache engine traces mesh client
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status logs doctor env env-test test check format protos bench-overhead bench-cache
+.PHONY: help up down status logs doctor env env-test test check format protos bench-overhead bench-cache test-scenarios bench-resilience
 
 help: ## List what can be made
 	@echo "usage: make TARGET [PROFILE=local|lite|laptop] [PYTHON=python3]"
@@ -77,3 +77,9 @@ eval-routing: env ## Measure routing on recorded outcomes; ARGS="--data FOLDER"
 
 bench-cache: env ## Measure the answer cache: right and false hits beside other caches, latency
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/cache_bench.py $(ARGS)
+
+test-scenarios: env ## Kill, hang and slow down every process of a mesh under load; minutes
+	@$(BIN)/python -m pytest tests/scenarios $(ARGS)
+
+bench-resilience: env ## Measure what faults, outages and overload do to requests
+	@$(BIN)/python benchmarks/resilience.py $(ARGS)
