@@ -1,9 +1,11 @@
+import grpc
 import pytest
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.client import Lane, StreamBroken, TiermeshError, make_request
+from tiermesh.client import DeadlineError, Lane, StreamBroken, TiermeshError, Unavailable, make_request
 from tiermesh.client._answer import Book
 from tiermesh.client._request import lane_of
+from tiermesh.shared.rpc import status_metadata
 
 
 def test_a_question_becomes_a_request():
@@ -75,3 +77,26 @@ def test_a_failure_event_is_raised_with_its_fields():
         Book().enter(event(failure=failure))
     error = caught.value
     assert (error.reason, error.message, error.field, error.retry_after) == ("QUEUE_FULL", "full", "f", 1.5)
+
+
+def status(code, trailers=()):
+    """A failed call, as gRPC reports it."""
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailers), "RST_STREAM")
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE])
+def test_a_connection_that_breaks_midway_breaks_the_answer_or_is_its_deadline(code):
+    book = Book()
+    # Before the first event it is what it is, and may be tried again.
+    assert not isinstance(book.failure(status(code), left_s=5.0), StreamBroken)
+    book.enter(event(delta=answer_pb2.Delta(text="half an")))
+    assert isinstance(book.failure(status(code), left_s=5.0), StreamBroken)
+    assert isinstance(book.failure(status(code), left_s=0.0), DeadlineError)
+    assert isinstance(book.failure(status(grpc.StatusCode.DEADLINE_EXCEEDED), left_s=0.0), DeadlineError)
+
+
+def test_what_a_service_says_of_its_failure_stands():
+    book = Book()
+    book.enter(event(delta=answer_pb2.Delta(text="half an")))
+    told = status(grpc.StatusCode.UNAVAILABLE, status_metadata(Unavailable("gone")))
+    assert isinstance(book.failure(told, left_s=5.0), Unavailable)

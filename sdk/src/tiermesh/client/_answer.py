@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+import grpc
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.shared.errors import StreamBroken, TiermeshError, error_for_reason
+from tiermesh.shared.errors import InferenceTimeout, StreamBroken, TiermeshError, error_for_reason
+from tiermesh.shared.rpc import error_from_rpc, has_details
+
+_AT_THE_DEADLINE_S = 0.05
+"""Envoy's timer for the deadline may end a stream this much before the client's own does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,19 @@ class Book:
                 self._done = event.done
             case "failure":
                 raise _error_of(event.failure)
+
+    def failure(self, error: grpc.RpcError, left_s: float) -> TiermeshError:
+        """Returns what the bad status of its call means for the answer, with `left_s` seconds of its deadline left.
+
+        Once an answer has begun, the mesh says what failed. A status without its details is then the
+        connection's, or Envoy's that ended the stream at the deadline, and gRPC calls either INTERNAL.
+        """
+        failure = error_from_rpc(error)
+        if not self.begun or failure.reason not in ("INTERNAL", "UNAVAILABLE") or has_details(error):
+            return failure
+        if left_s <= _AT_THE_DEADLINE_S:
+            return InferenceTimeout("the deadline passed before the answer was complete")
+        return StreamBroken(f"the connection broke before the last event of the answer: {failure.message}")
 
     def answer(self) -> Answer:
         """Closes the book.

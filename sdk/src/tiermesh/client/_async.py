@@ -103,7 +103,7 @@ class AsyncAnswerStream:
         try:
             event = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise error_from_rpc(error) from None
+            raise self._book.failure(error, self._budget.remaining()) from None
         if event is grpc.aio.EOF:
             self._book.answer()
             raise AssertionError("read past the end")

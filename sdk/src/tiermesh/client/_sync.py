@@ -111,7 +111,7 @@ class AnswerStream:
             event: router_pb2.GenerateResponse | None = next(self._call, None)
         except grpc.RpcError as error:
             self._check()
-            raise error_from_rpc(error) from None
+            raise self._book.failure(error, self._budget.remaining()) from None
         if event is None:
             self._book.answer()
             raise AssertionError("read past the end")

@@ -2,7 +2,7 @@
 
 from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel, wire_timeout
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
-from tiermesh.shared.rpc._status import error_from_rpc, status_metadata
+from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata
 
 __all__ = [
     "RunningServer",
@@ -10,6 +10,7 @@ __all__ = [
     "call_stream",
     "call_unary",
     "error_from_rpc",
+    "has_details",
     "open_channel",
     "open_server",
     "serve_until_signal",

@@ -30,6 +30,13 @@ def status_metadata(error: TiermeshError) -> tuple[tuple[str, str | bytes], ...]
     return ((DETAILS_KEY, status.SerializeToString()), *trailers)
 
 
+def has_details(error: grpc.RpcError) -> bool:
+    """Whether a failed call's status came with details, as those of services do, rather than from Envoy or gRPC."""
+    if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
+        return False
+    return any(key == DETAILS_KEY for key, _ in error.trailing_metadata() or ())
+
+
 def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
     """Returns the error that a failed call, asynchronous or not, reports, from its details where it has any.
 
