@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import platform
 import sys
@@ -21,7 +22,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import structlog
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +56,7 @@ def scenarios(console: Console, faults: list[str], targets: list[str]) -> list[R
                 )
                 console.print(f"[dim]{report.name}: {ends}", highlight=False, soft_wrap=True)
                 for failure in report.failures():
-                    console.print(f"  [red]{failure}", highlight=False, markup=True, soft_wrap=True)
+                    console.print(f"  [red]{escape(failure)}", highlight=False, soft_wrap=True)
     return reports
 
 
@@ -133,6 +136,8 @@ def main() -> int:
         "--targets", default="", help="words of the processes' names, with commas between; all by default"
     )
     options = parser.parse_args()
+    # The engine of the queueing model logs what it refuses.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     console = Console(width=None if sys.stdout.isatty() else 160)
     figures = other_figures()
     reports = scenarios(console, options.faults.split(","), [word for word in options.targets.split(",") if word])

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import grpc
 import httpx
 import psutil
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.mesh import Mesh
 from tiermesh.client import AsyncClient, TiermeshError
 from tiermesh.engine.adapters.simulated_text import write_script
@@ -306,8 +309,13 @@ async def _ask_sdk(client: AsyncClient, question: _Question) -> tuple[str, str]:
             return "unreached", said
         if _is_cut(error):
             return "cut", said
-        return ("refused" if error.reason in ERROR_TABLE and error.reason != "INTERNAL" else "lost"), said
+        return _told(error.reason), said
     return _judge(answer.text, question)
+
+
+def _told(reason: str | None) -> str:
+    """Whether an error says what the caller can make of it; a defect of ours is not that."""
+    return "refused" if reason in ERROR_TABLE and reason != "INTERNAL" else "lost"
 
 
 def _is_cut(error: TiermeshError) -> bool:
@@ -337,7 +345,7 @@ async def _ask_http(client: httpx.AsyncClient, question: _Question) -> tuple[str
             if response.status_code != 200:
                 error = json.loads(await response.aread())["error"]
                 said = f"{error.get('code')}: http {response.status_code}: {error.get('message')}"
-                return ("refused" if error.get("type") and error.get("code") else "lost"), said
+                return _told(error.get("code")), said
             text = ""
             async for line in response.aiter_lines():
                 data = line.removeprefix("data: ")
@@ -348,7 +356,7 @@ async def _ask_http(client: httpx.AsyncClient, question: _Question) -> tuple[str
                 event = json.loads(data)
                 if "error" in event:
                     error = event["error"]
-                    return "refused", f"{error.get('code')}: http event: {error.get('message')}"
+                    return _told(error.get("code")), f"{error.get('code')}: http event: {error.get('message')}"
                 text += "".join(choice["delta"].get("content") or "" for choice in event["choices"])
             return "lost", f"http: stream ended without its last event after {time.monotonic() - began:.2f} s"
     except TimeoutError:
@@ -383,9 +391,7 @@ async def run_scenario(mesh: Mesh, target: Target, fault: str) -> Report:
         since = time.monotonic()
         try:
             async with asyncio.timeout(RECOVERY_LIMIT_S):
-                if fault == "kill":
-                    await _until(lambda: target.find(mesh).create_time() != began)
-                await _until(lambda: _serves(mesh, target))
+                await back(mesh, [target], {began} if fault == "kill" else ())
                 served = time.monotonic()
                 # Everything sent from now on has to be answered: two answers of each caller at least.
                 await _until(lambda: _right_since(report, served) >= 18)
@@ -393,6 +399,23 @@ async def run_scenario(mesh: Mesh, target: Target, fault: str) -> Report:
         except TimeoutError:
             pass
     return report
+
+
+async def back(mesh: Mesh, targets: Iterable[Target], gone: Container[float]) -> None:
+    """Waits until processes that were killed have been started again and serve.
+
+    Args:
+        mesh: The mesh.
+        targets: Which processes.
+        gone: When those that were killed had been created.
+
+    Raises:
+        TimeoutError: they have not within `RECOVERY_LIMIT_S`.
+    """
+    async with asyncio.timeout(RECOVERY_LIMIT_S):
+        for target in targets:
+            await _until(lambda target=target: target.find(mesh).create_time() not in gone)
+            await _until(lambda target=target: _serves(mesh, target))
 
 
 def _right_since(report: Report, moment: float) -> int:
@@ -412,22 +435,33 @@ async def _until(condition: Callable[[], bool]) -> None:
         try:
             if await asyncio.to_thread(condition):
                 return
-        except (LookupError, httpx.HTTPError, psutil.Error):
+        except (LookupError, OSError, grpc.RpcError, httpx.HTTPError, psutil.Error):
             pass
         await asyncio.sleep(0.1)
 
 
 def _serves(mesh: Mesh, target: Target) -> bool:
-    """Whether Envoy answers, and knows the replica of the target, where it has one, to be healthy."""
-    admin = f"http://127.0.0.1:{mesh.config.network.admin_port}/clusters?format=json"
-    statuses = httpx.get(admin, timeout=1).json()["cluster_statuses"]
+    """Whether the process itself answers, and Envoy, where it sends requests to it, knows."""
+    network = mesh.config.network
     if not target.cluster:
-        return target.find(mesh).is_running()
-    port = cluster_endpoints(mesh.config, target.cluster)[target.replica].port
-    for status in statuses:
+        ports = {
+            "redis": network.redis_port,
+            "traces": network.traces_port,
+            "control plane": network.xds_port,
+            "envoy": network.ingress_port,
+        }
+        with socket.create_connection((network.bind, ports[target.name]), timeout=1):
+            return True
+    endpoint = cluster_endpoints(mesh.config, target.cluster)[target.replica]
+    with grpc.insecure_channel(str(endpoint)) as channel:
+        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1)
+    if health.status != health_pb2.HealthCheckResponse.SERVING:
+        return False
+    admin = f"http://127.0.0.1:{network.admin_port}/clusters?format=json"
+    for status in httpx.get(admin, timeout=1).json()["cluster_statuses"]:
         for host in status.get("host_statuses", []) if status["name"] == target.cluster else []:
             state = host["health_status"]
-            if host["address"]["socket_address"]["port_value"] == port:
+            if host["address"]["socket_address"]["port_value"] == endpoint.port:
                 return state.get("eds_health_status") == "HEALTHY" and not (
                     state.get("failed_active_health_check") or state.get("failed_outlier_check")
                 )
