@@ -174,9 +174,9 @@ class Report:
 
     @property
     def overshoot_ms(self) -> float:
-        """How long after its deadline the last request ended that the mesh itself ended."""
-        ended = [outcome.overshoot_ms for outcome in self.outcomes if outcome.kind in ("right", "refused", "wrong")]
-        return max([0.0, *ended])
+        """How long after its deadline the last request ended; those that Envoy could not end any more do not count."""
+        uncounted = ("cut", "unreached") if self.envoy else ()
+        return max([0.0, *(o.overshoot_ms for o in self.outcomes if o.kind not in uncounted)])
 
     @property
     def reasons(self) -> dict[str, int]:
