@@ -116,7 +116,7 @@ def show(console: Console, reports: list[Report], figures: dict[str, Any]) -> No
     """Prints the table and the figures."""
     columns = (
         *("sent", "right", "refused", "wrong", "lost", "cut_with_envoy", "unreached"),
-        *("worst_overshoot_ms", "client_lag_ms", "recovery_s"),
+        *("worst_overshoot_ms", "client_lag_ms", "stalled_runs", "recovery_s"),
     )
     table = Table("scenario", *columns, title=f"Faults under load (lite, simulated engines, deadline {DEADLINE_S} s)")
     for report in reports:

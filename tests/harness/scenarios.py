@@ -45,6 +45,7 @@ GIVE_UP_S = 0.25
 RECOVERY_LIMIT_S = 20.0
 """A process of Python starts in 1 to 5 s on two cores that others use too."""
 MAX_TOKENS = 24
+_STALLED_RUNS = 2
 # What gRPC and httpx say of a connection that broke under a request; everything else is a status of the mesh.
 _CUT = ("Socket closed", "Connection reset", "recvmsg", "RST_STREAM", "Stream removed", "GOAWAY", "without its last")
 _UNREACHED = "failed to connect to all addresses"
@@ -152,6 +153,9 @@ class Report:
         """Number of requests that ended this way."""
         return sum(outcome.kind == kind for outcome in self.outcomes)
 
+    stalled_runs: int = 0
+    """Earlier runs that were put aside because the machine had stalled the callers; see `run_scenario`."""
+
     @property
     def sent(self) -> int:
         """Number of requests."""
@@ -203,6 +207,7 @@ class Report:
             "worst_overshoot_ms": round(self.overshoot_ms, 1),
             "client_lag_ms": round(self.client_lag_ms, 1),
             "recovery_s": None if self.recovery_s is None else round(self.recovery_s, 2),
+            "stalled_runs": self.stalled_runs,
             "reasons": self.reasons,
         }
 
@@ -376,9 +381,22 @@ def _judge(text: str, question: _Question) -> tuple[str, str]:
 async def run_scenario(mesh: Mesh, target: Target, fault: str) -> Report:
     """Does a fault to a process under load and waits until the mesh has recovered.
 
+    A caller that was not run for longer than it waits for a silent mesh cannot tell whose silence it was. Such a run,
+    known by the callers' timers and not by what came of it, is put aside and counted, at most twice.
+
     Returns:
         The report; its `recovery_s` is None where the mesh has not recovered within `RECOVERY_LIMIT_S`.
     """
+    report = await _run_once(mesh, target, fault)
+    stalled = 0
+    while report.client_lag_ms > GIVE_UP_S * 1000 and stalled < _STALLED_RUNS:
+        stalled += 1
+        report = await _run_once(mesh, target, fault)
+    report.stalled_runs = stalled
+    return report
+
+
+async def _run_once(mesh: Mesh, target: Target, fault: str) -> Report:
     report = Report(f"{fault} {target.name}", envoy=target.name == "envoy")
     async with AsyncClient(mesh.target, api_key=mesh.key) as client:
         greeting = (await client.ask("Hello", cache=False, deadline_s=10)).text
