@@ -399,7 +399,8 @@ async def run_scenario(mesh: Mesh, target: Target, fault: str) -> Report:
 async def _run_once(mesh: Mesh, target: Target, fault: str) -> Report:
     report = Report(f"{fault} {target.name}", envoy=target.name == "envoy")
     async with AsyncClient(mesh.target, api_key=mesh.key) as client:
-        greeting = (await client.ask("Hello", cache=False, deadline_s=10)).text
+        # By name, as another tier may answer it while L0 is busy.
+        greeting = (await client.ask("Hello", model="tier:l0", cache=False, deadline_s=10)).text
     async with Load(mesh, report, greeting).running():
         await asyncio.sleep(WARM_S)
         victim = target.find(mesh)
