@@ -37,6 +37,7 @@ env: ## Install only: the base environment and the development tools, without la
 
 env-test: ## Install everything that the tests need, language models included
 	@$(BOOTSTRAP) env --dev --profile local
+	@$(BIN)/python -m tiermesh.cache.fetch_embedder
 
 test: env-test check ## Run every check and every test
 	@echo "test: pytest"
