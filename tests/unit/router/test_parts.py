@@ -6,7 +6,7 @@ import pytest
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.attempt import broken_off, error_of, failure_of, nobody_answered, why_next
+from tiermesh.router.attempt import broken_off, nobody_answered, why_next
 from tiermesh.router.label import label_headers
 from tiermesh.router.openai.errors import openai_trailers
 from tiermesh.router.settings import make_snapshot
@@ -26,6 +26,7 @@ from tiermesh.shared.errors import (
     Unavailable,
     error_for_reason,
 )
+from tiermesh.shared.rpc import error_of, failure_of
 from tiermesh.shared.testing import FakeClock
 
 

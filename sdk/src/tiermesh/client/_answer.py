@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import grpc
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.shared.errors import InferenceTimeout, StreamBroken, TiermeshError, error_for_reason
-from tiermesh.shared.rpc import error_from_rpc, has_details
+from tiermesh.shared.errors import InferenceTimeout, StreamBroken, TiermeshError
+from tiermesh.shared.rpc import error_from_rpc, error_of, has_details
 
 _AT_THE_DEADLINE_S = 0.05
 """Envoy's timer for the deadline may end a stream this much before the client's own does."""
@@ -73,7 +73,7 @@ class Book:
             case "done":
                 self._done = event.done
             case "failure":
-                raise _error_of(event.failure)
+                raise error_of(event.failure)
 
     def failure(self, error: grpc.RpcError, left_s: float) -> TiermeshError:
         """Returns what the bad status of its call means for the answer, with `left_s` seconds of its deadline left.
@@ -102,8 +102,3 @@ class Book:
             count = max([1, *(index + 1 for index in self._texts), len(self._done.finishes)])
             texts, reviser = tuple("".join(self._texts[index]) for index in range(count)), ""
         return Answer(texts, self.route, self._done, reviser)
-
-
-def _error_of(failure: answer_pb2.Failure) -> TiermeshError:
-    wait = failure.retry_after.ToMicroseconds() / 1e6 if failure.HasField("retry_after") else None
-    return error_for_reason(failure.reason, failure.message, field=failure.field, retry_after=wait)

@@ -12,8 +12,8 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
 from tiermesh.client.cli._label import describe
 from tiermesh.client.cli._prompt import make_request, read_prompt
-from tiermesh.shared.errors import StreamBroken, error_for_reason
-from tiermesh.shared.rpc import error_from_rpc
+from tiermesh.shared.errors import StreamBroken
+from tiermesh.shared.rpc import error_from_rpc, error_of
 
 
 def register(app: typer.Typer) -> None:
@@ -58,8 +58,7 @@ async def _ask(door: Door, request: router_pb2.GenerateRequest, *, stream: bool,
                     case "done":
                         done = response.done
                     case "failure":
-                        failure = response.failure
-                        raise error_for_reason(failure.reason, failure.message, field=failure.field)
+                        raise error_of(response.failure)
         except grpc.aio.AioRpcError as error:
             raise error_from_rpc(error) from None
         finally:

@@ -12,6 +12,7 @@ from tiermesh.engine.engine import Began, Ended, Request
 from tiermesh.engine.load import Load
 from tiermesh.engine.ports import Alternative, Finish, Lane, Piece, Sampling, TokenScore, ToolUse, Turn
 from tiermesh.shared.errors import InvalidRequest, TiermeshError
+from tiermesh.shared.rpc import failure_of
 
 _ROLES: dict[int, Literal["system", "user", "assistant", "tool"]] = {
     chat_pb2.ROLE_SYSTEM: "system",
@@ -152,10 +153,7 @@ def from_ended(event: Ended) -> engine_pb2.GenerateResponse:
 
 def from_error(error: TiermeshError) -> engine_pb2.GenerateResponse:
     """Writes the end of a failed answer."""
-    failure = answer_pb2.Failure(reason=error.reason, message=error.message, field=error.field)
-    if error.retry_after is not None:
-        failure.retry_after.CopyFrom(_duration(error.retry_after))
-    return engine_pb2.GenerateResponse(failure=failure)
+    return engine_pb2.GenerateResponse(failure=failure_of(error))
 
 
 def from_load(load: Load) -> engine_pb2.WatchLoadResponse:

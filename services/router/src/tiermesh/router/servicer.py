@@ -9,7 +9,6 @@ from typing import Any
 from tiermesh.api.common.v1 import answer_pb2, ledger_pb2
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.router.account import ledger_message
-from tiermesh.router.attempt import failure_of
 from tiermesh.router.call import Call, make_call, read_caller
 from tiermesh.router.events import Completed
 from tiermesh.router.flow import RequestFlow
@@ -18,6 +17,7 @@ from tiermesh.router.settings import Settings
 from tiermesh.router.validation import check_request
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import InternalError, TiermeshError
+from tiermesh.shared.rpc import failure_of
 
 SERVICE = router_pb2.DESCRIPTOR.services_by_name["RouterService"].full_name
 

@@ -9,13 +9,13 @@ from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.account import Account
-from tiermesh.router.attempt import error_of
 from tiermesh.router.confidence import Judgement, Sample
 from tiermesh.router.patience import Patience
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import StreamBroken, TiermeshError, Unavailable
 from tiermesh.shared.ledger import Parts
+from tiermesh.shared.rpc import error_of
 
 Events = AsyncGenerator[engine_pb2.GenerateResponse, None]
 ANSWERED, REJECTED, TIMEOUT = "answered", "rejected", "timeout"

@@ -1,6 +1,7 @@
 """gRPC plumbing: one way to serve, one way to call."""
 
 from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel, wire_timeout
+from tiermesh.shared.rpc._failure import error_of, failure_of
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
 from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata
 
@@ -10,6 +11,8 @@ __all__ = [
     "call_stream",
     "call_unary",
     "error_from_rpc",
+    "error_of",
+    "failure_of",
     "has_details",
     "open_channel",
     "open_server",
