@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 import pytest
 import yaml
 from harness.control_plane import running_control_plane
@@ -45,7 +44,7 @@ class Pair:
     replicas: list[Replica]
     stub: Any
 
-    async def ask(self, timeout: float = 5.0) -> None:
+    async def ask(self, timeout: float = 60.0) -> None:
         message = chat_pb2.Message(role=chat_pb2.ROLE_USER, content="hello")
         call = self.stub.Generate(engine_pb2.GenerateRequest(messages=[message]), timeout=timeout)
         events = [event async for event in call]
@@ -58,6 +57,24 @@ class Pair:
             await self.ask()
         first, second = (replica.calls - was for replica, was in zip(self.replicas, before, strict=True))
         return first, second
+
+    async def stuck(self) -> asyncio.Task[None]:
+        """Asks one at a time until the first replica, which hangs, has one in hand; returns that one.
+
+        The others are over before, so that the first replica is then the one with more in hand.
+        """
+        hanging = self.replicas[0]
+        while True:
+            before = hanging.calls
+            asked = asyncio.create_task(self.ask(timeout=100))
+
+            async def settled(before: int = before, asked: asyncio.Task[None] = asked) -> bool:
+                return asked.done() or hanging.calls > before
+
+            await eventually(settled)
+            if hanging.calls > before:
+                return asked
+            await asked
 
 
 @asynccontextmanager
@@ -103,8 +120,7 @@ async def test_traffic_shifts_away_from_the_replica_that_reports_load_and_comes_
         await eventually(even)
         # And stays so: it does not swing from one side to the other.
         for _ in range(5):
-            one, other = await two.shares(20)
-            assert abs(one - other) <= 6
+            assert min(await two.shares(40)) >= 10
 
 
 async def test_by_default_nobody_asks_for_reports(tmp_path):
@@ -118,8 +134,7 @@ async def test_a_replica_that_hangs_in_its_work_is_left_alone_and_used_again_whe
         bad, good = two.replicas
         gate = asyncio.Event()
         bad.engine.steps = [gate, *answer_steps("late")]
-        stuck = [asyncio.create_task(two.ask(timeout=30)) for _ in range(2)]
-        await eventually(lambda: _true(bad.calls + good.calls >= 2))
+        stuck = await two.stuck()
         # Requests meanwhile go where the fewest are in hand: the other one.
         assert await two.shares(20) == (0, 20)
         await bad.server.set_serving(False)
@@ -129,7 +144,7 @@ async def test_a_replica_that_hangs_in_its_work_is_left_alone_and_used_again_whe
         gate.set()
         bad.engine.steps = answer_steps("a")
         await bad.server.set_serving(True)
-        await asyncio.gather(*stuck)
+        await stuck
         await two.envoy.healthy("engine-l1", 2)
 
         async def used() -> bool:
@@ -142,25 +157,26 @@ async def test_a_replica_whose_device_failed_is_ejected_and_used_again_unaided(t
     async with pair(tmp_path) as two:
         bad, good = two.replicas
         bad.engine.error = Unavailable("the device failed")
-        for _ in range(20):
+
+        async def ejections() -> tuple[int, int]:
+            stats = "cluster.engine-l1.outlier_detection.ejections_"
+            return await two.envoy.stat(f"{stats}active"), await two.envoy.stat(f"{stats}enforced_total")
+
+        async def while_ejected() -> tuple[int, int] | None:
             # Each failure is tried again elsewhere, once, by Envoy.
             await two.ask()
+            before = await ejections()
+            shares = await two.shares(10)
+            # It is called back after 2 s, which may be in the middle of the ten; then they say nothing.
+            return shares if before[0] == 1 and await ejections() == before else None
 
-        async def ejected() -> bool:
-            return await two.envoy.stat("cluster.engine-l1.outlier_detection.ejections_active") == 1
-
-        await eventually(ejected)
-        assert await two.shares(10) == (0, 10)
+        assert await eventually(while_ejected) == (0, 10)
         bad.engine.error = None
 
         async def used() -> bool:
             return (await two.shares(10))[0] > 0
 
-        await eventually(used, within_s=20)
-
-
-async def _true(value: bool) -> bool:
-    return value
+        await eventually(used)
 
 
 async def test_a_process_that_hangs_is_taken_out_and_used_again_when_it_goes_on(tmp_path):
@@ -191,26 +207,37 @@ async def test_a_process_that_hangs_is_taken_out_and_used_again_when_it_goes_on(
         stub = engine_pb2_grpc.EngineServiceStub(channel)
         message = chat_pb2.Message(role=chat_pb2.ROLE_USER, content="hello")
 
-        async def ask(timeout: float) -> bool:
-            try:
-                events = [
-                    e async for e in stub.Generate(engine_pb2.GenerateRequest(messages=[message]), timeout=timeout)
-                ]
-            except grpc.aio.AioRpcError as error:
-                return error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED
-            return events[-1].HasField("done")
+        async def ask() -> None:
+            call = stub.Generate(engine_pb2.GenerateRequest(messages=[message]), timeout=100)
+            events = [event async for event in call]
+            assert events[-1].HasField("done")
 
         hung = processes[0].process
         hung.send_signal(signal.SIGSTOP)
         stack.callback(lambda: hung.returncode is None and hung.send_signal(signal.SIGCONT))
         # Asked one at a time, one request meets the hung replica, which then has more in hand than the other.
-        met = asyncio.create_task(ask(timeout=4))
-        while (await asyncio.wait({met}, timeout=0.3))[0]:
-            met = asyncio.create_task(ask(timeout=4))
-        assert all([await ask(timeout=5) for _ in range(20)])
-        assert not await met
+        address = str(replica_endpoint(config, engine_cluster("l1"), 0))
+        while True:
+            asked = asyncio.create_task(ask())
+
+            async def in_hand() -> bool:
+                return f"engine-l1::{address}::rq_active::1" in (await envoy.admin("/clusters")).text
+
+            async def settled(asked: asyncio.Task[None] = asked) -> bool:
+                return asked.done() or await in_hand()
+
+            await eventually(settled)
+            if await in_hand():
+                break
+            await asked
+        for _ in range(20):
+            await ask()
+        assert not asked.done()
+        asked.cancel()
         await envoy.healthy("engine-l1", 1)
-        assert all([await ask(timeout=5) for _ in range(20)])
+        for _ in range(20):
+            await ask()
         hung.send_signal(signal.SIGCONT)
         await envoy.healthy("engine-l1", 2)
-        assert all([await ask(timeout=5) for _ in range(20)])
+        for _ in range(20):
+            await ask()
