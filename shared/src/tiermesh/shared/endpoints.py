@@ -3,7 +3,7 @@
 A port block of 20 belongs to each service, so that changing one service's replicas moves no
 other service:
 
-    base + 0    router          base + 60    (reserved)
+    base + 0    router          base + 60    outcomes
     base + 20   classifier      base + 100   first tier
     base + 40   cache           base + 120   second tier, and so on
 """
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from tiermesh.shared.config import TiermeshConfig
 
 ROUTER, CLASSIFIER, CACHE = "router", "classifier", "cache"
+OUTCOMES = "outcomes"
+"""The log of outcomes: one process, where the configuration has it on."""
 TRACES = "traces"
 """The trace store: one process with a port of its own, and no cluster of Envoy's."""
 CONTROL_PLANE = "mesh"
@@ -42,12 +44,18 @@ def engine_cluster(tier: str) -> str:
 
 def cluster_names(config: TiermeshConfig) -> tuple[str, ...]:
     """Returns every service cluster, in a fixed order. Each name is also its gRPC authority."""
-    return (ROUTER, CLASSIFIER, CACHE, *(engine_cluster(tier.name) for tier in config.tiers))
+    log = (OUTCOMES,) if config.outcomes.enabled else ()
+    return (ROUTER, CLASSIFIER, CACHE, *log, *(engine_cluster(tier.name) for tier in config.tiers))
 
 
 def replica_count(config: TiermeshConfig, cluster: str) -> int:
     """Returns how many replicas a cluster is configured to have."""
-    simple = {ROUTER: config.router.replicas, CLASSIFIER: config.classifier.replicas, CACHE: config.cache.replicas}
+    simple = {
+        ROUTER: config.router.replicas,
+        CLASSIFIER: config.classifier.replicas,
+        CACHE: config.cache.replicas,
+        OUTCOMES: 1,
+    }
     return simple[cluster] if cluster in simple else config.tier(cluster.removeprefix("engine-")).replicas
 
 
@@ -57,7 +65,7 @@ def replica_endpoint(config: TiermeshConfig, cluster: str, replica: int) -> Endp
         return Endpoint(config.network.bind, config.network.traces_port)
     if cluster == CONTROL_PLANE:
         return Endpoint(config.network.bind, config.network.xds_port)
-    simple = {ROUTER: 0, CLASSIFIER: _BLOCK, CACHE: 2 * _BLOCK}
+    simple = {ROUTER: 0, CLASSIFIER: _BLOCK, CACHE: 2 * _BLOCK, OUTCOMES: 3 * _BLOCK}
     if cluster in simple:
         offset = simple[cluster]
     else:

@@ -4,7 +4,9 @@
     ├── InvalidRequest            INVALID_REQUEST      the caller must change the request
     │   ├── ContextTooLong        CONTEXT_TOO_LONG
     │   ├── UnknownModel          UNKNOWN_MODEL
-    │   └── UnknownTrace          UNKNOWN_TRACE
+    │   ├── UnknownTrace          UNKNOWN_TRACE
+    │   ├── UnknownRequest        UNKNOWN_REQUEST
+    │   └── FeatureOff            FEATURE_OFF          the configuration does not have it on
     ├── Unauthenticated           UNAUTHENTICATED
     ├── TenantForbidden           TENANT_FORBIDDEN
     ├── Overloaded                                     trying later can help
@@ -97,6 +99,18 @@ class UnknownTrace(InvalidRequest):
     """The trace named is not kept, or not any more."""
 
     reason = "UNKNOWN_TRACE"
+
+
+class UnknownRequest(InvalidRequest):
+    """The tenant has no such request in the log of outcomes."""
+
+    reason = "UNKNOWN_REQUEST"
+
+
+class FeatureOff(InvalidRequest):
+    """What is asked for is switched off in the configuration."""
+
+    reason = "FEATURE_OFF"
 
 
 class Unauthenticated(TiermeshError):
@@ -201,6 +215,8 @@ _ROWS = (
     ErrorRow("CONTEXT_TOO_LONG", "REQ-413", _S.INVALID_ARGUMENT, 400, "invalid_request_error", "Prompt and answer exceed the context of every tier allowed.", "Shorten the messages, lower max_tokens, or add a tier with a longer context."),
     ErrorRow("UNKNOWN_MODEL", "REQ-404", _S.NOT_FOUND, 404, "invalid_request_error", "The model or tier named does not exist.", 'List what exists with GET /v1/models, or send model "auto".'),
     ErrorRow("UNKNOWN_TRACE", "REQ-404", _S.NOT_FOUND, 404, "invalid_request_error", "The trace named is not among those kept.", "List what is kept with `tiermesh trace`; raise tracing.kept_traces in the configuration to keep more."),
+    ErrorRow("UNKNOWN_REQUEST", "REQ-404", _S.NOT_FOUND, 404, "invalid_request_error", "The tenant has no such request in the log of outcomes.", "Send the request id of the answer's label, with the key of the tenant that asked; older requests may have left the log."),
+    ErrorRow("FEATURE_OFF", "REQ-412", _S.FAILED_PRECONDITION, 400, "invalid_request_error", "What is asked for is switched off in the configuration.", "Switch on the key that the message names."),
     ErrorRow("UNAUTHENTICATED", "REQ-401", _S.UNAUTHENTICATED, 401, "authentication_error", "The API key is missing or unknown.", "Send `Authorization: Bearer KEY` with a key of the configuration's tenants."),
     ErrorRow("TENANT_FORBIDDEN", "REQ-403", _S.PERMISSION_DENIED, 403, "permission_error", "The tenant may not use this.", "Ask the operator, or use another tenant's key."),
     ErrorRow("RATE_LIMITED", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tenant sends more requests than its limit.", "Wait for retry-after; raise the tenant's limit in the configuration."),

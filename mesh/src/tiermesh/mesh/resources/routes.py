@@ -26,6 +26,7 @@ _HTTP_METHODS = {
     "/v1/chat/completions": "POST",
     "/v1/generate": "POST",
     "/v1/explain": "POST",
+    "/v1/feedback": "POST",
     "/v1/models": "GET",
 }
 # Subscriptions rather than requests: they last as long as both sides live.

@@ -18,6 +18,7 @@ from tiermesh.router.adapters.grpc_cache import GrpcCache
 from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.adapters.grpc_loads import LoadFollower
+from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
 from tiermesh.router.background import BackgroundReruns, BackgroundStores
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
@@ -25,6 +26,7 @@ from tiermesh.router.generation import Generation
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
+from tiermesh.router.outcome_sender import OutcomeSender
 from tiermesh.router.quota import EscalationQuota
 from tiermesh.router.servicer import RouterServicer
 from tiermesh.router.settings import Settings, Snapshot, make_snapshot
@@ -33,7 +35,7 @@ from tiermesh.router.tier_loads import TierLoads
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, mesh_target, span_endpoint
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, mesh_target, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
 from tiermesh.shared.telemetry import METRICS_ENDPOINT, get_logger, open_metrics, open_tracing
@@ -55,6 +57,8 @@ class Wired:
     """To be drained on shutdown."""
     loads: LoadFollower
     """To be run beside the server."""
+    outcomes: OutcomeSender
+    """To be run beside the server, and drained on shutdown."""
 
 
 def wire(
@@ -72,6 +76,8 @@ def wire(
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
     stores, reruns = BackgroundStores(cache, clock), BackgroundReruns()
+    outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
+    outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=settings.current.config.outcomes.queue)
     quota = EscalationQuota(burst=settings.current.config.escalation.burst)
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota)
     flow = RequestFlow(
@@ -84,8 +90,10 @@ def wire(
         clock=clock,
         metrics=metrics,
         reruns=reruns,
+        outcomes=outcomes,
     )
-    router, openai = RouterServicer(flow, settings, clock), OpenAIServicer(flow, settings, clock)
+    router = RouterServicer(flow, settings, clock, outcome_log)
+    openai = OpenAIServicer(flow, settings, clock)
     services = (
         Service(typed.SERVICE, lambda server: router_pb2_grpc.add_RouterServiceServicer_to_server(router, server)),
         Service(
@@ -93,7 +101,8 @@ def wire(
             lambda server: openai_pb2_grpc.add_OpenAIServiceServicer_to_server(openai, server),
         ),
     )
-    return Wired(services, stores, reruns, LoadFollower(settings, watch.loads, connect, tracer, clock))
+    loads = LoadFollower(settings, watch.loads, connect, tracer, clock)
+    return Wired(services, stores, reruns, loads, outcomes)
 
 
 async def run(process: Process) -> None:
@@ -126,6 +135,7 @@ async def run(process: Process) -> None:
         ) as server:
             following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
             watching = asyncio.create_task(wired.loads.run())
+            sending = asyncio.create_task(wired.outcomes.run())
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
             try:
@@ -135,6 +145,8 @@ async def run(process: Process) -> None:
                 watching.cancel()
                 await wired.reruns.drain()
                 await wired.stores.drain()
+                await wired.outcomes.drain()
+                sending.cancel()
 
 
 def read_snapshot(config: TiermeshConfig, clock: Clock) -> Snapshot:

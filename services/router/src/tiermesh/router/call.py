@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.account import Account
 from tiermesh.router.settings import Snapshot
+from tiermesh.router.trail import Trail
 from tiermesh.shared import headers
 from tiermesh.shared.budget import Budget, current_budget
 from tiermesh.shared.clock import Clock
@@ -47,6 +48,8 @@ class Call:
     """The server span. The current span changes while an engine streams; this one does not."""
     account: Account
     """Where its time goes."""
+    trail: Trail = field(default_factory=Trail)
+    """What has become of it so far."""
 
 
 def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import Step
+from tiermesh.router.confidence import Judgement, Step
 from tiermesh.router.escalation import Gates, pass_gates, skipped
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.policy import LAST_RESORT, Decision
@@ -94,9 +94,10 @@ class Course:
         self._metrics.skipped(gate=gate)
         return skipped(gate)
 
-    def ended(self, attempt: router_pb2.Attempt) -> None:
-        """Takes an attempt in."""
+    def ended(self, attempt: router_pb2.Attempt, judgement: Judgement | None) -> None:
+        """Takes an attempt in, and what was thought of its answer."""
         self.attempts.append(attempt)
+        self.call.trail.tries.append((attempt, judgement))
         self.usage.prompt_token_count += attempt.usage.prompt_token_count
         self.usage.completion_token_count += attempt.usage.completion_token_count
         self.usage.cached_prompt_token_count += attempt.usage.cached_prompt_token_count

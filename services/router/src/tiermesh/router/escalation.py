@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 CAPABILITY, HEALTH, LOAD, QUOTA, BUDGET = "capability", "health", "load", "quota", "budget"
+SKIPPED_PREFIX = "escalation_skipped="
+"""Begins the reason of an answer that was not good enough and given all the same."""
 _ORDER = (CAPABILITY, HEALTH, LOAD, QUOTA, BUDGET)
 
 
@@ -60,7 +62,7 @@ def pass_gates(targets: Sequence[Target], *, quota_open: bool, left_s: float, ma
 
 def skipped(gate: str) -> str:
     """Returns the reason that a label carries where `gate` was shut."""
-    return f"escalation_skipped={gate}"
+    return f"{SKIPPED_PREFIX}{gate}"
 
 
 def _shut_gate(target: Target, *, quota_open: bool, left_s: float, margin_s: float) -> str:

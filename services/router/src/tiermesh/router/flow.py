@@ -35,13 +35,17 @@ from tiermesh.router.generation import Generation
 from tiermesh.router.label import cached_label, decided_label
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.models import pinned_tiers
+from tiermesh.router.outcome_record import make_outcome
+from tiermesh.router.outcome_sender import OutcomeSender
 from tiermesh.router.policy import Classification, Decision, decide
 from tiermesh.router.ports import CachePort, ClassifierPort
 from tiermesh.router.task_types import task_type_name
 from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.trail import Trail
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import TiermeshError
+from tiermesh.shared.outcomes import is_sampled
 
 Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, CachePlace | None]
 """What `Generation.run` takes."""
@@ -70,6 +74,7 @@ class RequestFlow:
         metrics: Counts requests.
         dice: Returns a number from 0 to 1, for exploration.
         reruns: Runs requests again whose answer has become stale.
+        outcomes: Takes the records of requests to the log of outcomes, where the configuration has it on.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class RequestFlow:
         metrics: RequestMetrics | None = None,
         dice: Callable[[], float] = random.random,
         reruns: BackgroundReruns | None = None,
+        outcomes: OutcomeSender | None = None,
     ) -> None:
         self._cache = cache
         self._classifier = classifier
@@ -92,6 +98,7 @@ class RequestFlow:
         self._metrics = metrics or RequestMetrics()
         self._dice = dice
         self._reruns = reruns or BackgroundReruns()
+        self._outcomes = outcomes
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
         """Streams the events of a valid request; close the generator to abandon it.
@@ -117,6 +124,14 @@ class RequestFlow:
             statement = call.account.close()
             observe.record_ledger(call.span, statement)
             self._metrics.request(statement, outcome=outcome)
+            if self._outcomes is not None:
+                self._keep_outcome(self._outcomes, call, outcome, statement.total)
+
+    def _keep_outcome(self, sender: OutcomeSender, call: Call, outcome: str, total_s: float) -> None:
+        settings = call.snapshot.config.outcomes
+        if settings.enabled and is_sampled(call.caller.request_id, settings.sample):
+            arrived = self._clock.wall() - total_s
+            sender.offer(partial(make_outcome, call, outcome=outcome, total_s=total_s, arrived=arrived))
 
     async def _route(self, call: Call) -> cache_pb2.LookupResponse | Order:
         """Returns the hit, or what to generate."""
@@ -148,7 +163,8 @@ class RequestFlow:
         keep_at: CachePlace | None,
     ) -> Order:
         observe.record_classification(call.span, judgement)
-        decision = self._decide(call, judgement)
+        call.trail.judgement = judgement
+        decision = call.trail.decision = self._decide(call, judgement)
         if decision.refusal is not None:
             raise decision.refusal
         return _in_lane(call, decision.lane), decision, cache_status, keep_at
@@ -251,7 +267,10 @@ class RequestFlow:
         observe.record_route(call.span, label, tenant=call.caller.tenant)
         observe.record_first_text(call.span, elapsed)
         observe.record_usage(call.span, cached.usage)
-        return [label, *cached.deltas, Completed(cached.finishes, cached.usage, (), True, elapsed)]
+        trail = call.trail
+        trail.label, trail.deltas = label, cached.deltas
+        trail.end = Completed(cached.finishes, cached.usage, (), True, elapsed)
+        return [label, *cached.deltas, trail.end]
 
 
 def _in_lane(call: Call, lane: str) -> Call:
@@ -273,7 +292,7 @@ def _in_background(call: Call, clock: Clock) -> Call:
     budget, arrived = Budget.of(call.snapshot.config.deadlines.default_ms / 1000, clock), clock.monotonic()
     caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
     account = Account(budget, arrived, clock)
-    return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account)
+    return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account, trail=Trail())
 
 
 def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classification | None:

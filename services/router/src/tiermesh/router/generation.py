@@ -153,7 +153,8 @@ class Generation:
             better = await self._reviser.improve(course, attempt)
             if better is not None:
                 kept = better
-                yield revision_of(better, why=course.later[-1])
+                call.trail.revision = revision_of(better, why=course.later[-1])
+                yield call.trail.revision
             observe.record_attempts(call.span, course.attempts)
             observe.record_usage(call.span, course.usage)
             observe.record_afterthoughts(call.span, course.later)
@@ -168,6 +169,7 @@ class Generation:
             ttft,
             reasons=tuple(course.later),
         )
+        call.trail.end, call.trail.deltas = end, attempt.deltas
         try:
             yield end
         finally:
@@ -234,7 +236,7 @@ class Generation:
         return first
 
     def _give_up(self, course: Course, attempt: TierAttempt, outcome: str, *, reason: str) -> None:
-        course.ended(attempt.end(outcome))
+        course.ended(attempt.end(outcome), attempt.judgement)
         course.reasons.append(f"{reason}:{attempt.tier.name}")
         if attempt.done is not None:
             course.complete = attempt
@@ -253,7 +255,7 @@ class Generation:
         tier, call = attempt.tier, course.call
         if error is None:
             error = StreamBroken("the stream ended without a terminal event")
-        course.ended(attempt.end(error.reason, error))
+        course.ended(attempt.end(error.reason, error), attempt.judgement)
         observe.record_attempts(call.span, course.attempts)
         self._watch.estimates.ended(tier.name, failed=is_fault(error))
         if is_outage(error):
@@ -284,7 +286,7 @@ class Generation:
         return following
 
     def _finish(self, course: Course, attempt: TierAttempt) -> None:
-        course.ended(attempt.end(ANSWERED))
+        course.ended(attempt.end(ANSWERED), attempt.judgement)
         observe.record_attempts(course.call.span, course.attempts)
         observe.record_usage(course.call.span, course.usage)
         observe.record_afterthoughts(course.call.span, course.later)
@@ -303,5 +305,6 @@ class Generation:
             reasons=course.label_reasons(tier),
             simulated=tier.backend == "simulated" or (started is not None and started.simulated),
         )
+        course.call.trail.label = label
         observe.record_route(course.call.span, label, tenant=course.call.caller.tenant)
         return label

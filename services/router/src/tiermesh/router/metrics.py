@@ -32,6 +32,18 @@ class RequestMetrics:
             "tiermesh.escalations.skipped", description="Answers that were not good enough and given all the same."
         )
 
+        self._outcomes = made.create_counter(
+            "tiermesh.outcomes", description="Records of outcomes: filed in the log, or dropped before it took them."
+        )
+
+    def outcomes_filed(self, count: int) -> None:
+        """Counts records that the log has taken."""
+        self._outcomes.add(count, {"state": "filed"})
+
+    def outcomes_dropped(self, count: int) -> None:
+        """Counts records that were given up."""
+        self._outcomes.add(count, {"state": "dropped"})
+
     def request(self, statement: Statement, *, outcome: str) -> None:
         """Counts a request that has ended.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.engine.v1 import engine_pb2
+from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.router.cache_place import CachePlace
 from tiermesh.shared.budget import Budget
 
@@ -56,5 +57,28 @@ class EnginePool(Protocol):
 
         Raises:
             TiermeshError: the call failed.
+        """
+        ...
+
+
+class OutcomeLog(Protocol):
+    """The log of what came of requests."""
+
+    async def record(self, outcomes: Sequence[record_pb2.Outcome], *, budget: Budget) -> None:
+        """Files records; filing one again changes nothing.
+
+        Raises:
+            TiermeshError: the log did not answer within `budget`, or refuses them.
+        """
+        ...
+
+    async def add_feedback(
+        self, tenant: str, request_id: str, feedback: record_pb2.Feedback, *, budget: Budget
+    ) -> bool:
+        """Files an opinion on a tenant's request; returns whether the request is among those sampled.
+
+        Raises:
+            UnknownRequest: the tenant has no such request in the log.
+            TiermeshError: the log did not answer within `budget`.
         """
         ...

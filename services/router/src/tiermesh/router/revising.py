@@ -58,14 +58,14 @@ class Reviser:
         try:
             await self._run(course, second)
         except TiermeshError as error:
-            course.ended(second.end(error.reason, error))
+            course.ended(second.end(error.reason, error), second.judgement)
             self._watch.estimates.ended(second.tier.name, failed=True)
             course.later.append(f"revision_failed:{second.tier.name}")
             course.escalation_skipped |= judgement.step is not Step.ACCEPT
             return None
         found = judge_attempt(course, second)
         better = _better(found, judgement)
-        course.ended(second.end(ANSWERED if better else REJECTED))
+        course.ended(second.end(ANSWERED if better else REJECTED), found)
         learn_from(self._watch.estimates, second)
         if not better:
             course.later.append(f"revision_no_better:{second.tier.name}")

@@ -11,22 +11,27 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.router.account import ledger_message
 from tiermesh.router.call import Call, make_call, read_caller
 from tiermesh.router.events import Completed
+from tiermesh.router.feedback import read_feedback
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.label import label_headers
+from tiermesh.router.ports import OutcomeLog
 from tiermesh.router.settings import Settings
 from tiermesh.router.validation import check_request
 from tiermesh.shared.clock import Clock
-from tiermesh.shared.errors import InternalError, TiermeshError
+from tiermesh.shared.errors import FeatureOff, InternalError, TiermeshError
 from tiermesh.shared.rpc import failure_of
 
 SERVICE = router_pb2.DESCRIPTOR.services_by_name["RouterService"].full_name
+REPORT_S = 10.0
+"""Seconds that filing a report may take at most."""
 
 
 class RouterServicer(router_pb2_grpc.RouterServiceServicer):
     """Serves the typed API."""
 
-    def __init__(self, flow: RequestFlow, settings: Settings, clock: Clock) -> None:
+    def __init__(self, flow: RequestFlow, settings: Settings, clock: Clock, outcomes: OutcomeLog) -> None:
         self._flow = flow
+        self._outcomes = outcomes
         self._settings = settings
         self._clock = clock
 
@@ -75,6 +80,19 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
             candidates=explanation.candidates,
             fingerprint=explanation.fingerprint.hex(),
         )
+
+    async def ReportOutcome(  # noqa: N802 -- gRPC's name
+        self, request: router_pb2.ReportOutcomeRequest, context: Any
+    ) -> router_pb2.ReportOutcomeResponse:
+        """Files what a tenant thinks of the answer to one of its own requests."""
+        snapshot = self._settings.current
+        caller = read_caller(context, snapshot, self._clock)
+        feedback = read_feedback(request)
+        if not snapshot.config.outcomes.enabled:
+            raise FeatureOff("the mesh keeps no log of outcomes; the operator can switch on `outcomes.enabled`")
+        budget = caller.budget.child(cap=REPORT_S)
+        recorded = await self._outcomes.add_feedback(caller.tenant, request.request_id, feedback, budget=budget)
+        return router_pb2.ReportOutcomeResponse(recorded=recorded)
 
 
 def _ledger(call: Call) -> ledger_pb2.Ledger:

@@ -4,6 +4,7 @@ from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
 from tiermesh.shared.config._load import ConfigError, load_config, parse_config
+from tiermesh.shared.config._outcomes import OutcomesConfig
 from tiermesh.shared.config._routing import BalanceConfig, BandConfig, CalibrationConfig, EscalationConfig
 from tiermesh.shared.config._schema import (
     CacheConfig,
@@ -36,6 +37,7 @@ __all__ = [
     "LimitsConfig",
     "LoggingConfig",
     "NetworkConfig",
+    "OutcomesConfig",
     "RouterConfig",
     "ServiceConfig",
     "TenantConfig",

@@ -43,10 +43,12 @@ def parse_config(raw: Mapping[str, Any], path: Path, environ: Mapping[str, str] 
         config = TiermeshConfig.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(_describe(error, path)) from None
-    if config.rules.is_absolute():
-        return config
     # Not resolved: Kubernetes puts files behind a symbolic link that it replaces when they change.
-    return config.model_copy(update={"rules": (path.parent / config.rules).absolute()})
+    found: dict[str, Any] = {"rules": (path.parent / config.rules).absolute()}
+    if config.outcomes.drift_reference is not None:
+        reference = (path.parent / config.outcomes.drift_reference).absolute()
+        found["outcomes"] = config.outcomes.model_copy(update={"drift_reference": reference})
+    return config.model_copy(update=found)
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LanesConfig
+from tiermesh.shared.config._outcomes import OutcomesConfig
 from tiermesh.shared.config._routing import BalanceConfig, EscalationConfig
 from tiermesh.shared.config._section import Section as _Section
 
@@ -282,6 +283,7 @@ class TiermeshConfig(_Section):
     router: RouterConfig = RouterConfig()
     classifier: ClassifierConfig = ClassifierConfig()
     cache: CacheConfig = CacheConfig()
+    outcomes: OutcomesConfig = OutcomesConfig()
     tiers: Annotated[tuple[TierConfig, ...], Field(min_length=1, max_length=16)]
     """Model tiers, from the cheapest to the strongest."""
     rules: Path = Path("rules.yaml")

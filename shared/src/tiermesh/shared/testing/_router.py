@@ -31,6 +31,11 @@ class ScriptedRouter(router_pb2_grpc.RouterServiceServicer):
         """Seconds of each call's deadline that were left on arrival."""
         self.explain_errors: list[TiermeshError] = []
         """What the next calls of Explain fail with."""
+        self.reports: list[router_pb2.ReportOutcomeRequest] = []
+        self.report_errors: list[TiermeshError] = []
+        """What the next calls of ReportOutcome fail with."""
+        self.sampled = True
+        """Whether reports are said to have been filed."""
         self.entered = asyncio.Event()
         """Set once a call of Generate has arrived."""
         self.abandoned = asyncio.Event()
@@ -62,6 +67,16 @@ class ScriptedRouter(router_pb2_grpc.RouterServiceServicer):
         if self.explain_errors:
             raise self.explain_errors.pop(0)
         return router_pb2.ExplainResponse(candidates=["l1"])
+
+    async def ReportOutcome(  # noqa: N802 -- gRPC's name
+        self, request: router_pb2.ReportOutcomeRequest, context: Any
+    ) -> router_pb2.ReportOutcomeResponse:
+        """Keeps the report."""
+        self._note(context)
+        self.reports.append(request)
+        if self.report_errors:
+            raise self.report_errors.pop(0)
+        return router_pb2.ReportOutcomeResponse(recorded=self.sampled)
 
     def _note(self, context: Any) -> None:
         self.metadata.append(dict(context.invocation_metadata()))

@@ -28,9 +28,10 @@ from tiermesh.api.classifier.v1 import classifier_pb2 as tiermesh_dot_api_dot_cl
 from tiermesh.api.common.v1 import answer_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_answer__pb2
 from tiermesh.api.common.v1 import chat_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_chat__pb2
 from tiermesh.api.common.v1 import ledger_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_ledger__pb2
+from tiermesh.api.outcome.v1 import record_pb2 as tiermesh_dot_api_dot_outcome_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/router/v1/router.proto\x12\x16tiermesh.api.router.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a+tiermesh/api/classifier/v1/classifier.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a!tiermesh/api/common/v1/chat.proto\x1a#tiermesh/api/common/v1/ledger.proto\"\x87\x02\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x31\n\x08messages\x18\x02 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x32\n\x08sampling\x18\x03 \x01(\x0b\x32 .tiermesh.api.common.v1.Sampling\x12\x35\n\ncache_mode\x18\x04 \x01(\x0e\x32!.tiermesh.api.router.v1.CacheMode\x12\x32\n\x08priority\x18\x05 \x01(\x0e\x32 .tiermesh.api.common.v1.Priority\x12\x13\n\x0bprogressive\x18\x06 \x01(\x08\"\x98\x02\n\x10GenerateResponse\x12\x33\n\x05route\x18\x01 \x01(\x0b\x32\".tiermesh.api.router.v1.RouteLabelH\x00\x12.\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.DeltaH\x00\x12,\n\x04\x64one\x18\x03 \x01(\x0b\x32\x1c.tiermesh.api.router.v1.DoneH\x00\x12\x32\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.common.v1.FailureH\x00\x12\x34\n\x08revision\x18\x05 \x01(\x0b\x32 .tiermesh.api.router.v1.RevisionH\x00\x42\x07\n\x05\x65vent\"\x92\x01\n\x08Revision\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12\x0f\n\x07reasons\x18\x05 \x03(\t\x12\x11\n\tsimulated\x18\x06 \x01(\x08\"M\n\x0bTierVerdict\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x10\n\x08\x65ligible\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"\xf3\x02\n\nRouteLabel\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08trace_id\x18\x02 \x01(\t\x12\x0c\n\x04tier\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x39\n\x0c\x63\x61\x63he_status\x18\x05 \x01(\x0e\x32#.tiermesh.api.router.v1.CacheStatus\x12\x37\n\ttask_type\x18\x06 \x01(\x0e\x32$.tiermesh.api.classifier.v1.TaskType\x12\x12\n\ncomplexity\x18\x07 \x01(\x01\x12\x19\n\x11\x63lassifier_source\x18\x08 \x01(\t\x12\x0f\n\x07reasons\x18\t \x03(\t\x12\x35\n\x08verdicts\x18\n \x03(\x0b\x32#.tiermesh.api.router.v1.TierVerdict\x12\x11\n\tsimulated\x18\x0b \x01(\x08\x12\x16\n\x0e\x63onfig_version\x18\x0c \x01(\t\x12\x0c\n\x04lane\x18\r \x01(\t\"\xc7\x01\n\x07\x41ttempt\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\x12,\n\x05usage\x18\x03 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x34\n\x06timing\x18\x04 \x01(\x0b\x32$.tiermesh.api.common.v1.EngineTiming\x12\x17\n\nconfidence\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\tobjection\x18\x06 \x01(\tB\r\n\x0b_confidence\"\xc2\x02\n\x04\x44one\x12\x36\n\x08\x66inishes\x18\x01 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x31\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1f.tiermesh.api.router.v1.Attempt\x12\x36\n\x13time_to_first_token\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x06ledger\x18\x06 \x01(\x0b\x32\x1e.tiermesh.api.common.v1.Ledger\x12\x0f\n\x07reasons\x18\x07 \x03(\t\"J\n\x0e\x45xplainRequest\x12\x38\n\x07request\x18\x01 \x01(\x0b\x32\'.tiermesh.api.router.v1.GenerateRequest\"\xb3\x01\n\x0f\x45xplainResponse\x12\x31\n\x05route\x18\x01 \x01(\x0b\x32\".tiermesh.api.router.v1.RouteLabel\x12\x44\n\x0e\x63lassification\x18\x02 \x01(\x0b\x32,.tiermesh.api.classifier.v1.ClassifyResponse\x12\x12\n\ncandidates\x18\x03 \x03(\t\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t*k\n\tCacheMode\x12\x1a\n\x16\x43\x41\x43HE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41\x43HE_MODE_DEFAULT\x10\x01\x12\x12\n\x0e\x43\x41\x43HE_MODE_OFF\x10\x02\x12\x16\n\x12\x43\x41\x43HE_MODE_REFRESH\x10\x03*\x8f\x01\n\x0b\x43\x61\x63heStatus\x12\x1c\n\x18\x43\x41\x43HE_STATUS_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_STATUS_MISS\x10\x01\x12\x14\n\x10\x43\x41\x43HE_STATUS_HIT\x10\x02\x12\x17\n\x13\x43\x41\x43HE_STATUS_BYPASS\x10\x03\x12\x1c\n\x18\x43\x41\x43HE_STATUS_UNAVAILABLE\x10\x04\x32\xfd\x01\n\rRouterService\x12x\n\x08Generate\x12\'.tiermesh.api.router.v1.GenerateRequest\x1a(.tiermesh.api.router.v1.GenerateResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/generate:\x01*0\x01\x12r\n\x07\x45xplain\x12&.tiermesh.api.router.v1.ExplainRequest\x1a\'.tiermesh.api.router.v1.ExplainResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/v1/explain:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/router/v1/router.proto\x12\x16tiermesh.api.router.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a+tiermesh/api/classifier/v1/classifier.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a!tiermesh/api/common/v1/chat.proto\x1a#tiermesh/api/common/v1/ledger.proto\x1a$tiermesh/api/outcome/v1/record.proto\"\x87\x02\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x31\n\x08messages\x18\x02 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x32\n\x08sampling\x18\x03 \x01(\x0b\x32 .tiermesh.api.common.v1.Sampling\x12\x35\n\ncache_mode\x18\x04 \x01(\x0e\x32!.tiermesh.api.router.v1.CacheMode\x12\x32\n\x08priority\x18\x05 \x01(\x0e\x32 .tiermesh.api.common.v1.Priority\x12\x13\n\x0bprogressive\x18\x06 \x01(\x08\"\x98\x02\n\x10GenerateResponse\x12\x33\n\x05route\x18\x01 \x01(\x0b\x32\".tiermesh.api.router.v1.RouteLabelH\x00\x12.\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.DeltaH\x00\x12,\n\x04\x64one\x18\x03 \x01(\x0b\x32\x1c.tiermesh.api.router.v1.DoneH\x00\x12\x32\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.common.v1.FailureH\x00\x12\x34\n\x08revision\x18\x05 \x01(\x0b\x32 .tiermesh.api.router.v1.RevisionH\x00\x42\x07\n\x05\x65vent\"\x92\x01\n\x08Revision\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12\x0f\n\x07reasons\x18\x05 \x03(\t\x12\x11\n\tsimulated\x18\x06 \x01(\x08\"M\n\x0bTierVerdict\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x10\n\x08\x65ligible\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"\xf3\x02\n\nRouteLabel\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08trace_id\x18\x02 \x01(\t\x12\x0c\n\x04tier\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x39\n\x0c\x63\x61\x63he_status\x18\x05 \x01(\x0e\x32#.tiermesh.api.router.v1.CacheStatus\x12\x37\n\ttask_type\x18\x06 \x01(\x0e\x32$.tiermesh.api.classifier.v1.TaskType\x12\x12\n\ncomplexity\x18\x07 \x01(\x01\x12\x19\n\x11\x63lassifier_source\x18\x08 \x01(\t\x12\x0f\n\x07reasons\x18\t \x03(\t\x12\x35\n\x08verdicts\x18\n \x03(\x0b\x32#.tiermesh.api.router.v1.TierVerdict\x12\x11\n\tsimulated\x18\x0b \x01(\x08\x12\x16\n\x0e\x63onfig_version\x18\x0c \x01(\t\x12\x0c\n\x04lane\x18\r \x01(\t\"\xc7\x01\n\x07\x41ttempt\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\x12,\n\x05usage\x18\x03 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x34\n\x06timing\x18\x04 \x01(\x0b\x32$.tiermesh.api.common.v1.EngineTiming\x12\x17\n\nconfidence\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\tobjection\x18\x06 \x01(\tB\r\n\x0b_confidence\"\xc2\x02\n\x04\x44one\x12\x36\n\x08\x66inishes\x18\x01 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x31\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1f.tiermesh.api.router.v1.Attempt\x12\x36\n\x13time_to_first_token\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x06ledger\x18\x06 \x01(\x0b\x32\x1e.tiermesh.api.common.v1.Ledger\x12\x0f\n\x07reasons\x18\x07 \x03(\t\"J\n\x0e\x45xplainRequest\x12\x38\n\x07request\x18\x01 \x01(\x0b\x32\'.tiermesh.api.router.v1.GenerateRequest\"\xb3\x01\n\x0f\x45xplainResponse\x12\x31\n\x05route\x18\x01 \x01(\x0b\x32\".tiermesh.api.router.v1.RouteLabel\x12\x44\n\x0e\x63lassification\x18\x02 \x01(\x0b\x32,.tiermesh.api.classifier.v1.ClassifyResponse\x12\x12\n\ncandidates\x18\x03 \x03(\t\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\"\x9f\x01\n\x14ReportOutcomeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x05right\x18\x02 \x01(\x08H\x00\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x37\n\x06source\x18\x04 \x01(\x0e\x32\'.tiermesh.api.outcome.v1.FeedbackSource\x12\r\n\x05judge\x18\x05 \x01(\tB\t\n\x07verdict\")\n\x15ReportOutcomeResponse\x12\x10\n\x08recorded\x18\x01 \x01(\x08*k\n\tCacheMode\x12\x1a\n\x16\x43\x41\x43HE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41\x43HE_MODE_DEFAULT\x10\x01\x12\x12\n\x0e\x43\x41\x43HE_MODE_OFF\x10\x02\x12\x16\n\x12\x43\x41\x43HE_MODE_REFRESH\x10\x03*\x8f\x01\n\x0b\x43\x61\x63heStatus\x12\x1c\n\x18\x43\x41\x43HE_STATUS_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_STATUS_MISS\x10\x01\x12\x14\n\x10\x43\x41\x43HE_STATUS_HIT\x10\x02\x12\x17\n\x13\x43\x41\x43HE_STATUS_BYPASS\x10\x03\x12\x1c\n\x18\x43\x41\x43HE_STATUS_UNAVAILABLE\x10\x04\x32\x85\x03\n\rRouterService\x12x\n\x08Generate\x12\'.tiermesh.api.router.v1.GenerateRequest\x1a(.tiermesh.api.router.v1.GenerateResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/generate:\x01*0\x01\x12r\n\x07\x45xplain\x12&.tiermesh.api.router.v1.ExplainRequest\x1a\'.tiermesh.api.router.v1.ExplainResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/v1/explain:\x01*\x12\x85\x01\n\rReportOutcome\x12,.tiermesh.api.router.v1.ReportOutcomeRequest\x1a-.tiermesh.api.router.v1.ReportOutcomeResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/feedback:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,28 +42,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ROUTERSERVICE'].methods_by_name['Generate']._serialized_options = b'\202\323\344\223\002\021\"\014/v1/generate:\001*'
   _globals['_ROUTERSERVICE'].methods_by_name['Explain']._loaded_options = None
   _globals['_ROUTERSERVICE'].methods_by_name['Explain']._serialized_options = b'\202\323\344\223\002\020\"\013/v1/explain:\001*'
-  _globals['_CACHEMODE']._serialized_start=2215
-  _globals['_CACHEMODE']._serialized_end=2322
-  _globals['_CACHESTATUS']._serialized_start=2325
-  _globals['_CACHESTATUS']._serialized_end=2468
-  _globals['_GENERATEREQUEST']._serialized_start=280
-  _globals['_GENERATEREQUEST']._serialized_end=543
-  _globals['_GENERATERESPONSE']._serialized_start=546
-  _globals['_GENERATERESPONSE']._serialized_end=826
-  _globals['_REVISION']._serialized_start=829
-  _globals['_REVISION']._serialized_end=975
-  _globals['_TIERVERDICT']._serialized_start=977
-  _globals['_TIERVERDICT']._serialized_end=1054
-  _globals['_ROUTELABEL']._serialized_start=1057
-  _globals['_ROUTELABEL']._serialized_end=1428
-  _globals['_ATTEMPT']._serialized_start=1431
-  _globals['_ATTEMPT']._serialized_end=1630
-  _globals['_DONE']._serialized_start=1633
-  _globals['_DONE']._serialized_end=1955
-  _globals['_EXPLAINREQUEST']._serialized_start=1957
-  _globals['_EXPLAINREQUEST']._serialized_end=2031
-  _globals['_EXPLAINRESPONSE']._serialized_start=2034
-  _globals['_EXPLAINRESPONSE']._serialized_end=2213
-  _globals['_ROUTERSERVICE']._serialized_start=2471
-  _globals['_ROUTERSERVICE']._serialized_end=2724
+  _globals['_ROUTERSERVICE'].methods_by_name['ReportOutcome']._loaded_options = None
+  _globals['_ROUTERSERVICE'].methods_by_name['ReportOutcome']._serialized_options = b'\202\323\344\223\002\021\"\014/v1/feedback:\001*'
+  _globals['_CACHEMODE']._serialized_start=2458
+  _globals['_CACHEMODE']._serialized_end=2565
+  _globals['_CACHESTATUS']._serialized_start=2568
+  _globals['_CACHESTATUS']._serialized_end=2711
+  _globals['_GENERATEREQUEST']._serialized_start=318
+  _globals['_GENERATEREQUEST']._serialized_end=581
+  _globals['_GENERATERESPONSE']._serialized_start=584
+  _globals['_GENERATERESPONSE']._serialized_end=864
+  _globals['_REVISION']._serialized_start=867
+  _globals['_REVISION']._serialized_end=1013
+  _globals['_TIERVERDICT']._serialized_start=1015
+  _globals['_TIERVERDICT']._serialized_end=1092
+  _globals['_ROUTELABEL']._serialized_start=1095
+  _globals['_ROUTELABEL']._serialized_end=1466
+  _globals['_ATTEMPT']._serialized_start=1469
+  _globals['_ATTEMPT']._serialized_end=1668
+  _globals['_DONE']._serialized_start=1671
+  _globals['_DONE']._serialized_end=1993
+  _globals['_EXPLAINREQUEST']._serialized_start=1995
+  _globals['_EXPLAINREQUEST']._serialized_end=2069
+  _globals['_EXPLAINRESPONSE']._serialized_start=2072
+  _globals['_EXPLAINRESPONSE']._serialized_end=2251
+  _globals['_REPORTOUTCOMEREQUEST']._serialized_start=2254
+  _globals['_REPORTOUTCOMEREQUEST']._serialized_end=2413
+  _globals['_REPORTOUTCOMERESPONSE']._serialized_start=2415
+  _globals['_REPORTOUTCOMERESPONSE']._serialized_end=2456
+  _globals['_ROUTERSERVICE']._serialized_start=2714
+  _globals['_ROUTERSERVICE']._serialized_end=3103
 # @@protoc_insertion_point(module_scope)

@@ -13,6 +13,7 @@ from tiermesh.api.classifier.v1 import classifier_pb2 as _classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2 as _answer_pb2
 from tiermesh.api.common.v1 import chat_pb2 as _chat_pb2
 from tiermesh.api.common.v1 import ledger_pb2 as _ledger_pb2
+from tiermesh.api.outcome.v1 import record_pb2 as _record_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -519,3 +520,65 @@ class ExplainResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class ReportOutcomeRequest(_message.Message):
+    """How good an answer was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RIGHT_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    JUDGE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request that was answered, as its label names it."""
+    right: _builtins.bool
+    """Whether it was right."""
+    score: _builtins.float
+    """Anything between wrong (0) and right (1)."""
+    source: _record_pb2.FeedbackSource.ValueType
+    """Who or what says so."""
+    judge: _builtins.str
+    """Name of the judge or check, such as `unit-tests`: at most 64 letters, digits and `._:/-`."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        right: _builtins.bool = ...,
+        score: _builtins.float = ...,
+        source: _record_pb2.FeedbackSource.ValueType = ...,
+        judge: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["right", b"right", "score", b"score", "verdict", b"verdict"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["judge", b"judge", "request_id", b"request_id", "right", b"right", "score", b"score", "source", b"source", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_verdict: _TypeAlias = _typing.Literal["right", "score"]  # noqa: Y015
+    _WhichOneofArgType_verdict: _TypeAlias = _typing.Literal["verdict", b"verdict"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_verdict) -> _WhichOneofReturnType_verdict | None: ...
+
+Global___ReportOutcomeRequest: _TypeAlias = ReportOutcomeRequest  # noqa: Y015
+
+@_typing.final
+class ReportOutcomeResponse(_message.Message):
+    """What became of a report."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDED_FIELD_NUMBER: _builtins.int
+    recorded: _builtins.bool
+    """Whether it was filed. False where the request was not among those sampled."""
+    def __init__(
+        self,
+        *,
+        recorded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["recorded", b"recorded"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportOutcomeResponse: _TypeAlias = ReportOutcomeResponse  # noqa: Y015

@@ -45,6 +45,11 @@ class RouterServiceStub:
                 request_serializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ReportOutcome = channel.unary_unary(
+                '/tiermesh.api.router.v1.RouterService/ReportOutcome',
+                request_serializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeRequest.SerializeToString,
+                response_deserializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeResponse.FromString,
+                _registered_method=True)
 
 
 class RouterServiceServicer:
@@ -69,6 +74,15 @@ class RouterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportOutcome(self, request, context):
+        """Says how good an answer was, for the mesh to learn from. Only a tenant's own
+        requests can be reported on. NOT_FOUND where the tenant has no such request in
+        the log. Reporting again replaces the opinion of the same source and judge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RouterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -81,6 +95,11 @@ def add_RouterServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainRequest.FromString,
                     response_serializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ReportOutcome': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportOutcome,
+                    request_deserializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeRequest.FromString,
+                    response_serializer=tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -138,6 +157,33 @@ class RouterService:
             '/tiermesh.api.router.v1.RouterService/Explain',
             tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainRequest.SerializeToString,
             tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportOutcome(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiermesh.api.router.v1.RouterService/ReportOutcome',
+            tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeRequest.SerializeToString,
+            tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2.ReportOutcomeResponse.FromString,
             options,
             channel_credentials,
             insecure,

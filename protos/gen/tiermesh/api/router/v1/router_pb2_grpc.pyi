@@ -43,6 +43,11 @@ class RouterServiceStub:
     """Says where a request would go, and why, without running a model or
     touching the cache.
     """
+    ReportOutcome: _grpc.UnaryUnaryMultiCallable[_router_pb2.ReportOutcomeRequest, _router_pb2.ReportOutcomeResponse]
+    """Says how good an answer was, for the mesh to learn from. Only a tenant's own
+    requests can be reported on. NOT_FOUND where the tenant has no such request in
+    the log. Reporting again replaces the opinion of the same source and judge.
+    """
 
 @_typing.type_check_only
 class RouterServiceAsyncStub(RouterServiceStub):
@@ -58,6 +63,11 @@ class RouterServiceAsyncStub(RouterServiceStub):
     Explain: _aio.UnaryUnaryMultiCallable[_router_pb2.ExplainRequest, _router_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says where a request would go, and why, without running a model or
     touching the cache.
+    """
+    ReportOutcome: _aio.UnaryUnaryMultiCallable[_router_pb2.ReportOutcomeRequest, _router_pb2.ReportOutcomeResponse]  # type: ignore[assignment]
+    """Says how good an answer was, for the mesh to learn from. Only a tenant's own
+    requests can be reported on. NOT_FOUND where the tenant has no such request in
+    the log. Reporting again replaces the opinion of the same source and judge.
     """
 
 class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -83,6 +93,17 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_router_pb2.ExplainResponse, _abc.Awaitable[_router_pb2.ExplainResponse]]:
         """Says where a request would go, and why, without running a model or
         touching the cache.
+        """
+
+    @_abc_1.abstractmethod
+    def ReportOutcome(
+        self,
+        request: _router_pb2.ReportOutcomeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_router_pb2.ReportOutcomeResponse, _abc.Awaitable[_router_pb2.ReportOutcomeResponse]]:
+        """Says how good an answer was, for the mesh to learn from. Only a tenant's own
+        requests can be reported on. NOT_FOUND where the tenant has no such request in
+        the log. Reporting again replaces the opinion of the same source and judge.
         """
 
 def add_RouterServiceServicer_to_server(servicer: RouterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

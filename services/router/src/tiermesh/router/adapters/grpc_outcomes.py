@@ -1,0 +1,53 @@
+"""The log of outcomes over gRPC."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+
+import grpc
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Tracer, use_span
+from tiermesh.api.outcome.v1 import outcome_pb2, outcome_pb2_grpc, record_pb2
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.rpc import call_unary
+
+
+class GrpcOutcomeLog:
+    """An `OutcomeLog`.
+
+    Args:
+        connect: Opens the channel on first use: a configuration may switch the log on later.
+        tracer: Records client spans.
+    """
+
+    def __init__(self, connect: Callable[[], grpc.aio.Channel], tracer: Tracer) -> None:
+        self._connect = connect
+        self._tracer = tracer
+
+    async def record(self, outcomes: Sequence[record_pb2.Outcome], *, budget: Budget) -> None:
+        """Files records. They belong to no single request, so the call is part of no trace."""
+        nowhere = SpanContext(secrets.randbits(128), secrets.randbits(64), is_remote=False, trace_flags=TraceFlags(0))
+        with use_span(NonRecordingSpan(nowhere), record_exception=False, set_status_on_exception=False):
+            await call_unary(
+                self._stub().RecordOutcomes,
+                outcome_pb2.RecordOutcomesRequest(outcomes=outcomes),
+                name="OutcomeService/RecordOutcomes",
+                budget=budget,
+                tracer=self._tracer,
+            )
+
+    async def add_feedback(
+        self, tenant: str, request_id: str, feedback: record_pb2.Feedback, *, budget: Budget
+    ) -> bool:
+        """Files an opinion; returns whether the request is among those sampled."""
+        response = await call_unary(
+            self._stub().AddFeedback,
+            outcome_pb2.AddFeedbackRequest(tenant=tenant, request_id=request_id, feedback=feedback),
+            name="OutcomeService/AddFeedback",
+            budget=budget,
+            tracer=self._tracer,
+        )
+        return response.recorded
+
+    def _stub(self) -> outcome_pb2_grpc.OutcomeServiceAsyncStub:
+        return outcome_pb2_grpc.OutcomeServiceStub(self._connect())
