@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 from tiermesh.shared.config import (
     BalanceConfig,
+    BreakersConfig,
     CacheConfig,
     DeadlineConfig,
     LimitsConfig,
@@ -37,6 +38,7 @@ SECTIONS: Mapping[str, tuple[type[Any], frozenset[str]]] = {
     "limits": (LimitsConfig, frozenset()),
     "deadlines": (DeadlineConfig, frozenset()),
     "balance": (BalanceConfig, frozenset()),
+    "breakers": (BreakersConfig, frozenset()),
     "router": (RouterConfig, frozenset({"replicas"})),
     "classifier": (ServiceConfig, frozenset({"replicas"})),
     "cache": (CacheConfig, frozenset({"replicas", "redis_url", "max_memory_mb"})),

@@ -15,6 +15,7 @@ from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.account import Account, ledger_message
 from tiermesh.router.background import BackgroundStores
+from tiermesh.router.breakers import Breakers
 from tiermesh.router.call import Call, Caller
 from tiermesh.router.escalation import Target, pass_gates
 from tiermesh.router.estimates import TierEstimates
@@ -128,7 +129,7 @@ async def answer(scripts, *, confidence, progressive, quota, seconds):
     bucket = EscalationQuota(burst=1)
     if not quota:
         bucket.take()
-    watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), bucket)
+    watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), bucket, Breakers(clock))
     stores = BackgroundStores(near, clock)
     generation = Generation(engines=pool, watch=watch, stores=stores, clock=clock)
     flow = RequestFlow(cache=near, classifier=near, generation=generation, watch=watch, clock=clock)

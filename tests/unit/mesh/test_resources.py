@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from envoy.config.core.v3 import base_pb2 as core
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
 from google.protobuf import descriptor_pb2
@@ -135,7 +136,25 @@ def test_clusters_spread_by_load_check_health_and_leave_removed_replicas_at_once
     assert cluster.common_lb_config.HasField("healthy_panic_threshold")
     assert cluster.common_lb_config.healthy_panic_threshold.value == 0
     assert cluster.ignore_health_on_host_removal
-    assert cluster.circuit_breakers.thresholds[0].HasField("retry_budget")
+    assert all(limit.HasField("retry_budget") for limit in cluster.circuit_breakers.thresholds)
+
+
+def breakers(cluster):
+    return {
+        core.RoutingPriority.Name(limit.priority): limit.max_requests.value
+        for limit in cluster.circuit_breakers.thresholds
+    }
+
+
+def test_batch_work_has_circuit_breakers_of_its_own_and_a_tier_its_own_limits():
+    tiers = [
+        {"name": "l1", "backend": "rules", "interactive_requests": 50},
+        {"name": "l2", "backend": "rules", "batch_requests": 7},
+    ]
+    limited = config(tiers=tiers, breakers={"interactive_requests": 90, "batch_requests": 60})
+    assert breakers(make_cluster(limited, "cache")) == {"HIGH": 90, "DEFAULT": 60}
+    assert breakers(make_cluster(limited, "engine-l1")) == {"HIGH": 50, "DEFAULT": 50}
+    assert breakers(make_cluster(limited, "engine-l2")) == {"HIGH": 90, "DEFAULT": 7}
 
 
 def test_only_an_engines_own_unavailable_ejects_it():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tiermesh.api.classifier.v1 import classifier_pb2
-from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.attempt import broken_off, nobody_answered, why_next
 from tiermesh.router.label import label_headers
@@ -112,9 +112,14 @@ def test_only_failures_that_another_tier_need_not_share_move_on(reason):
         "OUT_OF_MEMORY": "unavailable",
         "QUEUE_FULL": "queue_full",
         "RATE_LIMITED": "queue_full",
+        "BREAKER_OPEN": "breaker_open",
         "CONTEXT_TOO_LONG": "context_too_long",
     }
-    assert why_next(error_for_reason(reason, "x")) == moves.get(reason)
+    error = error_for_reason(reason, "x")
+    assert why_next(error, chat_pb2.PRIORITY_INTERACTIVE) == moves.get(reason)
+    # Batch work does not go on to a dearer tier because the first has no room.
+    full = {"QUEUE_FULL", "RATE_LIMITED", "BREAKER_OPEN"}
+    assert why_next(error, chat_pb2.PRIORITY_BATCH) == (None if reason in full else moves.get(reason))
 
 
 def test_what_ends_an_answer_early():

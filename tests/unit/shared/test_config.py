@@ -62,6 +62,7 @@ def test_environment_overrides_one_key(tmp_path):
         (MINIMAL.replace("slots: 4", "slots: 0"), ["tiers.1.slots", "greater than or equal to 1", "given: 0"]),
         (MINIMAL.replace("l1", "l0"), ["tier names must be unique", "l0"]),
         (MINIMAL + "deadlines: {default_ms: 10, max_ms: 5}\n", ["deadlines", "default_ms (10)", "max_ms (5)"]),
+        (MINIMAL + "breakers: {interactive_requests: 5}\n", ["breakers", "batch_requests (1024)", "(5)"]),
         ("tiers: [{name: l0, backend: rules}]\n", ["tenants", "Field required"]),
         ("tenants: [{name: a}]\ntiers: [{name: l0, backend: rules}]\n", ["exactly one of key_file and key_env"]),
         ("- just\n- a list\n", ["must be a mapping", "list"]),

@@ -11,6 +11,7 @@
     ├── TenantForbidden           TENANT_FORBIDDEN
     ├── Overloaded                                     trying later can help
     │   ├── QueueFull             QUEUE_FULL
+    │   ├── BreakerOpen           BREAKER_OPEN
     │   └── RateLimited           RATE_LIMITED
     ├── DeadlineError                                  the budget ran out
     │   ├── BudgetExhausted       BUDGET_EXHAUSTED     before or between pieces of work
@@ -137,6 +138,12 @@ class QueueFull(Overloaded):
     reason = "QUEUE_FULL"
 
 
+class BreakerOpen(Overloaded):
+    """As much is under way to a tier as its circuit breaker allows for requests of this priority."""
+
+    reason = "BREAKER_OPEN"
+
+
 class RateLimited(Overloaded):
     """The tenant sends more than it may."""
 
@@ -221,6 +228,7 @@ _ROWS = (
     ErrorRow("TENANT_FORBIDDEN", "REQ-403", _S.PERMISSION_DENIED, 403, "permission_error", "The tenant may not use this.", "Ask the operator, or use another tenant's key."),
     ErrorRow("RATE_LIMITED", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tenant sends more requests than its limit.", "Wait for retry-after; raise the tenant's limit in the configuration."),
     ErrorRow("QUEUE_FULL", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tier's queue is full.", "Wait for retry-after; add replicas to the tier."),
+    ErrorRow("BREAKER_OPEN", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "As many requests of this priority are under way to the tier as its circuit breaker allows.", "Wait for retry-after; add replicas to the tier, or raise its breakers in the configuration."),
     ErrorRow("BUDGET_EXHAUSTED", "INF-503", _S.DEADLINE_EXCEEDED, 504, "timeout_error", "The deadline left no time for the work.", "Send a longer deadline, or a shorter prompt; see the trace for where the time went."),
     ErrorRow("INFERENCE_TIMEOUT", "INF-503", _S.DEADLINE_EXCEEDED, 504, "timeout_error", "The deadline passed while a model was generating.", "Send a longer deadline, or a lower max_tokens."),
     ErrorRow("UNAVAILABLE", "INF-502", _S.UNAVAILABLE, 503, "server_error", "A part of the mesh does not answer.", "Run `tiermesh status`; the part named is down or starting."),

@@ -41,19 +41,7 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
         "ignore_health_on_host_removal": True,
         "health_checks": [_health_check()],
         "outlier_detection": _outliers(name),
-        "circuit_breakers": {
-            "thresholds": [
-                {
-                    "max_connections": 1024,
-                    "max_pending_requests": 4096,
-                    "max_requests": 4096,
-                    # Shows in Envoy's metrics how far from opening each breaker is.
-                    "track_remaining": True,
-                    # Retries are at most a fifth of what is in flight, so that they cannot make an overload worse.
-                    "retry_budget": {"budget_percent": {"value": 20}, "min_retry_concurrency": 3},
-                }
-            ]
-        },
+        "circuit_breakers": {"thresholds": _breakers(config, name)},
         "typed_extension_protocol_options": _http2(),
     }
     if config.discovery.mode == "dns":
@@ -121,6 +109,29 @@ def _balancing(config: TiermeshConfig, name: str) -> dict[str, Any]:
     policies.append(("envoy.load_balancing_policies.round_robin", typed(round_robin_pb2.RoundRobin)))
     extensions = [{"typed_extension_config": {"name": kind, "typed_config": policy}} for kind, policy in policies]
     return {"load_balancing_policy": {"policies": extensions}}
+
+
+def _breakers(config: TiermeshConfig, name: str) -> list[dict[str, Any]]:
+    """Envoy has two priorities per cluster, each with breakers and connections of its own: the routes choose one.
+
+    Proxyless gRPC knows the default one alone, and holds each process to it.
+    """
+    tiers = {engine_cluster(tier.name): tier for tier in config.tiers}
+    limits = config.breakers_of(tiers[name]) if name in tiers else config.breakers
+    return [
+        {
+            "priority": priority,
+            "max_connections": 1024,
+            # What is let in may wait for its connection; a limit on that would open before the one that is meant.
+            "max_pending_requests": requests,
+            "max_requests": requests,
+            # Shows in Envoy's metrics how far from opening each breaker is.
+            "track_remaining": True,
+            # Retries are at most a fifth of what is in flight, so that they cannot make an overload worse.
+            "retry_budget": {"budget_percent": {"value": 20}, "min_retry_concurrency": 3},
+        }
+        for priority, requests in (("DEFAULT", limits.batch_requests), ("HIGH", limits.interactive_requests))
+    ]
 
 
 def _health_check() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tiermesh.mesh.resources.rate_limit import RATE_LIMIT_FILTER, make_rate_limi
 from tiermesh.mesh.resources.transcoder import SERVICES
 from tiermesh.shared.config import DeadlineConfig, TiermeshConfig
 from tiermesh.shared.endpoints import ROUTER, cluster_names
+from tiermesh.shared.headers import BATCH, PRIORITY
 
 INGRESS_ROUTES, MESH_ROUTES = "ingress", "mesh"
 
@@ -47,6 +48,8 @@ def make_ingress_routes(config: TiermeshConfig, keys: ApiKeys) -> route_pb2.Rout
             "match": {"prefix": f"/{service}/"},
             "route": {
                 "cluster": ROUTER,
+                # Who waits for it stands in the request's body, which Envoy does not read.
+                "priority": "HIGH",
                 "timeout": "0s",
                 "max_stream_duration": limit,
                 "retry_policy": _retry(_UNREACHED),
@@ -108,15 +111,19 @@ def make_mesh_routes(config: TiermeshConfig) -> route_pb2.RouteConfiguration:
 
 
 def _mesh_host(cluster: str) -> list[dict[str, Any]]:
-    endless = {"cluster": cluster, "timeout": "0s", "idle_timeout": "0s", "retry_policy": _retry(_UNREACHED)}
+    always = {"cluster": cluster, "priority": "HIGH", "timeout": "0s"}
+    endless = {**always, "idle_timeout": "0s", "retry_policy": _retry(_UNREACHED)}
     ordinary = {
-        "cluster": cluster,
-        "timeout": "0s",
+        **always,
         # The one layer that tries again. Envoy does so only while nothing has been sent to the caller.
         "retry_policy": _retry(f"unavailable,{_UNREACHED}"),
     }
     return [
         *({"match": {"path": path}, "route": {**endless, "max_stream_duration": _NO_LIMIT}} for path in _ENDLESS),
+        {
+            "match": {"prefix": "/", "headers": [{"name": PRIORITY, "string_match": {"exact": BATCH}}]},
+            "route": {**ordinary, "priority": "DEFAULT"},
+        },
         {"match": {"prefix": "/"}, "route": ordinary},
     ]
 

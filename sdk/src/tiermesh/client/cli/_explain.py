@@ -64,8 +64,9 @@ def show_decision(console: Console, answer: router_pb2.ExplainResponse) -> None:
     )
     if answer.candidates:
         console.print(f"would try: {', then '.join(answer.candidates)}", markup=False)
-    table = make_table(console, "tier", "eligible", "reason", "detail")
+    table = make_table(console, "tier", "eligible", "breaker", "reason", "detail")
     for verdict in route.verdicts:
-        table.add_row(verdict.tier, "yes" if verdict.eligible else "no", verdict.reason, verdict.detail)
+        breaker = "open" if verdict.breaker_open else "closed"
+        table.add_row(verdict.tier, "yes" if verdict.eligible else "no", breaker, verdict.reason, verdict.detail)
     console.print()
     console.print(table)

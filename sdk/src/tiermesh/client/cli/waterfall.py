@@ -13,7 +13,18 @@ _NARROWEST_BAR = 16
 _WIDEST_NAME = 48
 _PREFIX = "tiermesh."
 _KEYS = (
-    *("tier", "cache", "task_type", "complexity", "reasons", "attempts", "model", "simulated", "prompt_tokens"),
+    *(
+        "tier",
+        "cache",
+        "task_type",
+        "complexity",
+        "reasons",
+        "attempts",
+        "breakers_open",
+        "model",
+        "simulated",
+        "prompt_tokens",
+    ),
     *("completion_tokens", "queue_ms", "ttft_ms", "budget.in_ms"),
 )
 """Attributes of ours that say where the time and the tokens went, in the order in which they are shown."""

@@ -20,6 +20,7 @@ from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
 from tiermesh.router.background import BackgroundReruns, BackgroundStores
+from tiermesh.router.breakers import Breakers
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
@@ -79,7 +80,8 @@ def wire(
     outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
     outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=settings.current.config.outcomes.queue)
     quota = EscalationQuota(burst=settings.current.config.escalation.burst)
-    watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota)
+    watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota, Breakers(clock))
+    metrics.watch_breakers(watch.breakers.open)
     flow = RequestFlow(
         cache=cache,
         classifier=GrpcClassifier(connect(CLASSIFIER), tracer),

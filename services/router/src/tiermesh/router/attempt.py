@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import (
+    BreakerOpen,
     ContextTooLong,
     DeadlineError,
     InferenceTimeout,
@@ -25,8 +27,10 @@ Failures = Sequence[tuple[str, TiermeshError]]
 """Tier and error of each attempt, in order."""
 
 
-def why_next(error: TiermeshError) -> str | None:
+def why_next(error: TiermeshError, priority: int) -> str | None:
     """Returns why the next candidate may be tried after `error`, as a label's reason, or None.
+
+    Batch work that finds no room is not sent on: nobody waits for it, and the next tier's room is for those who do.
 
     To be asked only before anything of the answer has gone out.
 
@@ -38,7 +42,9 @@ def why_next(error: TiermeshError) -> str | None:
     if isinstance(error, Unavailable | OutOfMemory):
         return "unavailable"
     if isinstance(error, Overloaded):
-        return "queue_full"
+        if priority == chat_pb2.PRIORITY_BATCH:
+            return None
+        return "breaker_open" if isinstance(error, BreakerOpen) else "queue_full"
     if isinstance(error, ContextTooLong):
         # The router's token count is an estimate, the engine's is not.
         return "context_too_long"
@@ -85,7 +91,7 @@ def failed_at(tier: str, error: TiermeshError) -> TiermeshError:
 def nobody_answered(failures: Failures) -> TiermeshError:
     """Returns the error of a request whose candidates have all been tried.
 
-    A full queue counts most, since waiting helps; a prompt that is too long for every tier comes
+    No room counts most, since waiting helps; a prompt that is too long for every tier comes
     before nothing at all being there.
     """
     if len(failures) == 1:

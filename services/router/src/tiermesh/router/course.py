@@ -113,7 +113,12 @@ class Course:
         config, decision = self.call.snapshot.config, self.decision
         targets = [
             self._watch.target(
-                tier, self.lane, config, prompt_tokens=decision.prompt_tokens, answer_tokens=decision.answer_tokens
+                tier,
+                self.lane,
+                config,
+                prompt_tokens=decision.prompt_tokens,
+                answer_tokens=decision.answer_tokens,
+                priority=self.call.request.priority,
             )
             for tier in tiers
         ]

@@ -199,6 +199,7 @@ class RequestFlow:
             model=first.public_model if first else "",
             cache_status=router_pb2.CACHE_STATUS_UNSPECIFIED if plan.read else router_pb2.CACHE_STATUS_BYPASS,
             reasons=reasons,
+            open_breakers=self._watch.breakers.open_for(request.priority),
             simulated=first is not None and first.backend == "simulated",
         )
         observe.record_route(call.span, label, tenant=call.caller.tenant)

@@ -27,6 +27,7 @@ from tiermesh.router.events import Completed, Event
 from tiermesh.router.judging import judge_attempt, learn_from
 from tiermesh.router.keeping import cached_answer, may_keep
 from tiermesh.router.label import decided_label
+from tiermesh.router.lanes import priority_name
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.patience import Patience, TooSlowError
 from tiermesh.router.policy import Decision
@@ -36,7 +37,7 @@ from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttemp
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
-from tiermesh.shared.errors import BudgetExhausted, StreamBroken, TiermeshError
+from tiermesh.shared.errors import BreakerOpen, BudgetExhausted, StreamBroken, TiermeshError
 
 
 class Generation:
@@ -102,6 +103,7 @@ class Generation:
                             stack.enter_context(patience)
                         await attempt.open(events, hold=hold, patience=patience)
                     self._watch.health.answered(tier.name)
+                    self._watch.breakers.passed(tier.name, call.request.priority)
                     if hold:
                         target = self._weigh(course, attempt)
                     if target is None:
@@ -260,6 +262,10 @@ class Generation:
         self._watch.estimates.ended(tier.name, failed=is_fault(error))
         if is_outage(error):
             self._watch.health.failed(tier.name)
+        if isinstance(error, BreakerOpen):
+            self._watch.breakers.refused(tier.name, call.request.priority)
+            observe.record_breakers(call.span, self._watch.breakers.open_for(call.request.priority))
+            self._metrics.breaker_refused(tier=tier.name, priority=priority_name(call.request.priority))
         if committed:
             if attempt.failure_reported:
                 raise failed_at(tier.name, error)
@@ -276,7 +282,7 @@ class Generation:
                 raise failed_at(tier.name, error)
             course.reasons.append(f"hopeless:{tier.name}")
             return course.take(target)
-        why = why_next(error)
+        why = why_next(error, call.request.priority)
         if why is None:
             raise failed_at(tier.name, error)
         course.reasons.append(f"{why}:{tier.name}")
@@ -303,6 +309,7 @@ class Generation:
             model=tier.public_model,
             cache_status=cache_status,
             reasons=course.label_reasons(tier),
+            open_breakers=self._watch.breakers.open_for(course.call.request.priority),
             simulated=tier.backend == "simulated" or (started is not None and started.simulated),
         )
         course.call.trail.label = label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from urllib.parse import quote
 
 from tiermesh.api.cache.v1 import cache_pb2
@@ -30,6 +30,7 @@ def decided_label(
     model: str,
     cache_status: router_pb2.CacheStatus.ValueType,
     reasons: Sequence[str],
+    open_breakers: Container[str],
     simulated: bool = False,
 ) -> router_pb2.RouteLabel:
     """Returns the label of a request that policy decided."""
@@ -44,7 +45,13 @@ def decided_label(
         classifier_source=decision.source,
         reasons=reasons,
         verdicts=[
-            router_pb2.TierVerdict(tier=v.tier, eligible=v.eligible, reason=v.reason, detail=v.detail)
+            router_pb2.TierVerdict(
+                tier=v.tier,
+                eligible=v.eligible,
+                reason=v.reason,
+                detail=v.detail,
+                breaker_open=v.tier in open_breakers,
+            )
             for v in decision.verdicts
         ],
         simulated=simulated,

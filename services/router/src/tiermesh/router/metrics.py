@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from opentelemetry.metrics import Meter, NoOpMeterProvider
+from collections.abc import Callable, Iterable
+
+from opentelemetry.metrics import CallbackOptions, Meter, NoOpMeterProvider, Observation
 from tiermesh.shared.ledger import PART_NAMES, Statement
 
 
@@ -31,10 +33,13 @@ class RequestMetrics:
         self._skipped = made.create_counter(
             "tiermesh.escalations.skipped", description="Answers that were not good enough and given all the same."
         )
-
         self._outcomes = made.create_counter(
             "tiermesh.outcomes", description="Records of outcomes: filed in the log, or dropped before it took them."
         )
+        self._breaker_refusals = made.create_counter(
+            "tiermesh.breaker.refusals", description="Engine calls that an open circuit breaker refused."
+        )
+        self._meter = made
 
     def outcomes_filed(self, count: int) -> None:
         """Counts records that the log has taken."""
@@ -43,6 +48,24 @@ class RequestMetrics:
     def outcomes_dropped(self, count: int) -> None:
         """Counts records that were given up."""
         self._outcomes.add(count, {"state": "dropped"})
+
+    def watch_breakers(self, opened: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Reports open circuit breakers whenever figures are read.
+
+        Args:
+            opened: Returns tier and priority of each.
+        """
+
+        def look(_: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(1, {"tier": tier, "priority": priority}) for tier, priority in opened()]
+
+        self._meter.create_observable_gauge(
+            "tiermesh.breaker.open", [look], description="1 for each circuit breaker that is open."
+        )
+
+    def breaker_refused(self, *, tier: str, priority: str) -> None:
+        """Counts a call of `tier` that an open circuit breaker refused."""
+        self._breaker_refusals.add(1, {"tier": tier, "priority": priority})
 
     def request(self, statement: Statement, *, outcome: str) -> None:
         """Counts a request that has ended.

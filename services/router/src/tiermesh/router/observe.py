@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from opentelemetry.trace import Span
 from tiermesh.api.cache.v1 import cache_pb2
@@ -58,6 +58,13 @@ def record_route(span: Span, label: router_pb2.RouteLabel, *, tenant: str) -> No
             "tiermesh.config_version": label.config_version,
         }
     )
+    record_breakers(span, [verdict.tier for verdict in label.verdicts if verdict.breaker_open])
+
+
+def record_breakers(span: Span, open_breakers: Collection[str]) -> None:
+    """Writes the tiers whose circuit breaker is open for the request's priority; nothing where all are closed."""
+    if open_breakers and span.is_recording():
+        span.set_attribute("tiermesh.breakers_open", tuple(sorted(open_breakers)))
 
 
 def record_attempts(span: Span, attempts: Sequence[router_pb2.Attempt]) -> None:

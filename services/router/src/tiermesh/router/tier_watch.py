@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tiermesh.router.breakers import Breakers
 from tiermesh.router.escalation import Target
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.quota import EscalationQuota
@@ -16,12 +17,13 @@ from tiermesh.shared.config import BalanceConfig, LaneConfig, TierConfig, Tierme
 
 @dataclass(frozen=True, slots=True)
 class TierWatch:
-    """Health, load, estimates and the escalation quota."""
+    """Health, load, estimates, the escalation quota and circuit breakers."""
 
     health: TierHealth
     loads: TierLoads
     estimates: TierEstimates
     quota: EscalationQuota
+    breakers: Breakers
 
     def p95_s(self, tier: TierConfig, lane: LaneConfig, *, prompt_tokens: int, answer_tokens: int) -> float:
         """Returns the predicted 95th percentile of a tier's answer in seconds.
@@ -38,14 +40,22 @@ class TierWatch:
         return (lane.queue_ms + lane.model_ms + lane.finish_ms) / 1000 if known is None else known
 
     def target(
-        self, tier: TierConfig, lane: LaneConfig, config: TiermeshConfig, *, prompt_tokens: int, answer_tokens: int
+        self,
+        tier: TierConfig,
+        lane: LaneConfig,
+        config: TiermeshConfig,
+        *,
+        prompt_tokens: int,
+        answer_tokens: int,
+        priority: int,
     ) -> Target:
-        """Returns a tier as the gates look at it."""
+        """Returns a tier as the gates look at it, for a request of that size and priority."""
         load = self.loads.current().get(tier.name)
         return Target(
             tier.name,
             healthy=tier.name not in self.health.unavailable(),
-            has_room=load is None or not load.backlogged(config.balance.backlog),
+            has_room=(load is None or not load.backlogged(config.balance.backlog))
+            and tier.name not in self.breakers.open_for(priority),
             p95_s=self.p95_s(tier, lane, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
         )
 

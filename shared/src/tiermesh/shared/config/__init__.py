@@ -1,5 +1,6 @@
 """The one configuration file: its schema, how it is read, and how changes are followed."""
 
+from tiermesh.shared.config._breakers import BreakersConfig
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
@@ -25,6 +26,7 @@ from tiermesh.shared.config._watch import watch_config
 __all__ = [
     "BalanceConfig",
     "BandConfig",
+    "BreakersConfig",
     "CacheConfig",
     "CalibrationConfig",
     "ConfigError",

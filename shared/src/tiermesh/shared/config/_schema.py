@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from tiermesh.shared.config._breakers import BreakersConfig, Requests
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LanesConfig
 from tiermesh.shared.config._outcomes import OutcomesConfig
@@ -198,6 +199,11 @@ class TierConfig(_Section):
     balancing: Literal["least_request", "load_reports"] = "least_request"
     """How Envoy chooses among the tier's replicas. `least_request`: the one with the fewest requests of this Envoy.
     `load_reports`: by the load that replicas report, for many Envoys in front of the same replicas."""
+    interactive_requests: Requests | None = None
+    """Circuit breaker: most requests that one Envoy lets be under way to the tier while someone waits for them. None takes
+    `breakers.interactive_requests`."""
+    batch_requests: Requests | None = None
+    """Circuit breaker: most requests of batch priority under way. None takes `breakers.batch_requests`."""
     price_in: Annotated[float, Field(ge=0)] = 0.0
     """Cost of a million prompt tokens, in any one currency."""
     price_out: Annotated[float, Field(ge=0)] = 0.0
@@ -226,6 +232,10 @@ class TierConfig(_Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.batch_requests and self.interactive_requests and self.batch_requests > self.interactive_requests:
+            raise ValueError(
+                f"tier {self.name!r}: batch_requests ({self.batch_requests}) must not exceed interactive_requests ({self.interactive_requests})"
+            )
         if self.backend != "rules" and self.answer_tokens >= self.context_tokens:
             raise ValueError(
                 f"tier {self.name!r}: answer_tokens ({self.answer_tokens}) must be below context_tokens ({self.context_tokens})"
@@ -280,6 +290,7 @@ class TiermeshConfig(_Section):
     lanes: LanesConfig = LanesConfig()
     escalation: EscalationConfig = EscalationConfig()
     balance: BalanceConfig = BalanceConfig()
+    breakers: BreakersConfig = BreakersConfig()
     router: RouterConfig = RouterConfig()
     classifier: ClassifierConfig = ClassifierConfig()
     cache: CacheConfig = CacheConfig()
@@ -302,6 +313,13 @@ class TiermeshConfig(_Section):
             if twice:
                 raise ValueError(f"{what} names must be unique; used twice: {', '.join(twice)}")
         return self
+
+    def breakers_of(self, tier: TierConfig) -> BreakersConfig:
+        """Returns the circuit breakers of a tier's engines."""
+        interactive = tier.interactive_requests or self.breakers.interactive_requests
+        # A tier that sets one limit alone does not turn the order of the two round.
+        batch = min(interactive, tier.batch_requests or self.breakers.batch_requests)
+        return BreakersConfig(interactive_requests=interactive, batch_requests=batch)
 
     def tier(self, name: str) -> TierConfig:
         """Returns the tier of that name.

@@ -7,7 +7,7 @@ cancellation, on which freeing an engine depends.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -113,11 +113,13 @@ async def call_stream(
     budget: Budget,
     tracer: Tracer,
     on_span: Callable[[Span], None] | None = None,
+    metadata: Sequence[tuple[str, str]] = (),
 ) -> AsyncGenerator[_Response, None]:
     """Makes a server-streaming call within a budget, and cancels it when the reader stops early.
 
     Wrap it in `contextlib.aclosing`, so that leaving the loop cancels at once. Arguments and
-    errors are those of `call_unary`; `on_span` is given the client span to add attributes to.
+    errors are those of `call_unary`; `on_span` is given the client span to add attributes to, and
+    `metadata` is sent besides the trace's own.
     """
     # The span is current only while its context is written into the metadata: a generator shares
     # its caller's context at every yield, and may be closed from another one.
@@ -127,8 +129,8 @@ async def call_stream(
             on_span(span)
         timeout = wire_timeout(budget.require(name))
         with use_span(span):
-            metadata = inject_context()
-        call = method(request, timeout=timeout, metadata=metadata)
+            sent = (*inject_context(), *metadata)
+        call = method(request, timeout=timeout, metadata=sent)
         try:
             async for response in call:
                 yield response

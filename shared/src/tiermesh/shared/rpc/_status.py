@@ -7,9 +7,12 @@ from collections.abc import Iterable
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
-from tiermesh.shared.errors import DOMAIN, TiermeshError, error_for_reason, reason_for_status
+from tiermesh.shared.errors import DOMAIN, BreakerOpen, TiermeshError, error_for_reason, reason_for_status
+from tiermesh.shared.headers import BREAKER
 
 DETAILS_KEY = "grpc-status-details-bin"
+BREAKER_RETRY_S = 1.0
+"""When a call may come again that Envoy refused: a breaker closes as soon as one of the calls under way has ended."""
 
 
 def status_metadata(error: TiermeshError) -> tuple[tuple[str, str | bytes], ...]:
@@ -40,7 +43,8 @@ def has_details(error: grpc.RpcError) -> bool:
 def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
     """Returns the error that a failed call, asynchronous or not, reports, from its details where it has any.
 
-    A status without our details, from Envoy or gRPC itself, maps by its code and its `retry-after`.
+    A status without our details, from Envoy or gRPC itself, maps by its code and its `retry-after`; Envoy marks those of
+    its circuit breakers.
     """
     if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
         return error_for_reason("INTERNAL", str(error))
@@ -51,6 +55,8 @@ def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
             found = _from_details(value, message)
             if found is not None:
                 return found
+        if key == BREAKER:
+            return BreakerOpen(message, retry_after=BREAKER_RETRY_S)
     return error_for_reason(reason_for_status(error.code()), message, retry_after=_retry_after(trailers))
 
 

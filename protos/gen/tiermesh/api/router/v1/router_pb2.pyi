@@ -245,6 +245,7 @@ class TierVerdict(_message.Message):
     ELIGIBLE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    BREAKER_OPEN_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier name."""
     eligible: _builtins.bool
@@ -253,6 +254,8 @@ class TierVerdict(_message.Message):
     """Machine-readable cause, such as `context_too_long` or `below_complexity`."""
     detail: _builtins.str
     """The cause in words."""
+    breaker_open: _builtins.bool
+    """Whether the tier's circuit breaker refuses requests of this priority, as the router has just found."""
     def __init__(
         self,
         *,
@@ -260,10 +263,11 @@ class TierVerdict(_message.Message):
         eligible: _builtins.bool = ...,
         reason: _builtins.str = ...,
         detail: _builtins.str = ...,
+        breaker_open: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "eligible", b"eligible", "reason", b"reason", "tier", b"tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_open", b"breaker_open", "detail", b"detail", "eligible", b"eligible", "reason", b"reason", "tier", b"tier"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

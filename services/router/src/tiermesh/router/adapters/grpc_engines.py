@@ -6,10 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 
 import grpc
 from opentelemetry.trace import Tracer
+from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.endpoints import engine_cluster
+from tiermesh.shared.headers import BATCH, PRIORITY
 from tiermesh.shared.rpc import call_stream
+
+_BATCH = ((PRIORITY, BATCH),)
 
 
 class GrpcEnginePool:
@@ -42,4 +46,5 @@ class GrpcEnginePool:
             budget=budget,
             tracer=self._tracer,
             on_span=lambda span: span.set_attribute("tiermesh.tier", tier),
+            metadata=_BATCH if request.priority == chat_pb2.PRIORITY_BATCH else (),
         )
