@@ -49,6 +49,7 @@ check: env ## Format, lint, types, layers, contracts, generated code
 	@echo "check: types";          $(BIN)/mypy --no-error-summary $(PACKAGES:%=-p tiermesh.%)
 	@echo "check: types (mesh/bootstrap)"; MYPYPATH=mesh $(BIN)/mypy --no-error-summary -p bootstrap
 	@echo "check: import layers";  out=$$($(BIN)/lint-imports) || { echo "$$out" >&2; exit 1; }
+	@echo "check: rules";          $(BIN)/tiermesh rules lint --strict --quiet mesh/profiles/rules.yaml
 	@echo "check: contracts";      $(BIN)/python protos/check.py
 	@echo "check: generated code"; $(BIN)/python protos/generate.py --check
 	@echo "check: generated pages"; $(BIN)/python docs/generate.py --check

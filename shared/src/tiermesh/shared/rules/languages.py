@@ -70,6 +70,11 @@ for _language, _words in _SMALL_WORDS.items():
     for _word in _words.split():
         _LANGUAGES_OF[_word] = (*_LANGUAGES_OF.get(_word, ()), _language)
 
+DETECTED = frozenset(
+    {*_SMALL_WORDS, *(code for _, code in _SCRIPTS), "zh", "ja", "ko", "ru", "uk", "ar", "ur", "fa", "vi", UNDETERMINED}
+)
+"""Every code that `detect_languages` can return."""
+
 
 def detect_languages(text: str) -> tuple[str, ...]:
     """Returns the ISO 639-1 codes of a text's languages, most frequent first.

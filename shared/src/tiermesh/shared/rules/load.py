@@ -37,6 +37,15 @@ def parse_rules(text: str, path: Path) -> RuleBook:
     Raises:
         ConfigError: it is not YAML, or has a wrong value.
     """
+    return make_book(read_rules_file(text, path))
+
+
+def read_rules_file(text: str, path: Path) -> RulesFile:
+    """Checks the text of a rules file; `path` is for messages.
+
+    Raises:
+        ConfigError: it is not YAML, or has a wrong value.
+    """
     try:
         raw = yaml.load(text, Loader=_Loader)  # noqa: S506 -- a subclass of SafeLoader
     except yaml.YAMLError as error:
@@ -47,7 +56,7 @@ def parse_rules(text: str, path: Path) -> RuleBook:
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: must be a mapping of keys to values, not {type(raw).__name__}")
     try:
-        return make_book(RulesFile.model_validate(raw))
+        return RulesFile.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(_describe(error, raw, path)) from None
 
