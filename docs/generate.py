@@ -1,4 +1,4 @@
-"""Writes the pages that are read from code: docs/configuration.md and docs/errors.md.
+"""Writes the pages that are read from code: docs/configuration.md, docs/errors.md and docs/metrics.md.
 
 python docs/generate.py           write them
 python docs/generate.py --check   exit 1 if they are not what would be written
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from metrics_page import metrics_page
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.errors import ERROR_TABLE
 
@@ -53,6 +54,9 @@ def errors_page() -> str:
         for row in ERROR_TABLE.values()
     ]
     return "\n".join(lines) + "\n"
+
+
+PAGES = {"configuration.md": configuration_page, "errors.md": errors_page, "metrics.md": metrics_page}
 
 
 def _reference(value: dict[str, Any]) -> str | None:
@@ -130,8 +134,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 on drift")
     check: bool = parser.parse_args().check
     drift = False
-    for name, text in (("configuration.md", configuration_page()), ("errors.md", errors_page())):
-        page = DOCS / name
+    for name, make in PAGES.items():
+        page, text = DOCS / name, make()
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
             print(f"docs/{name} is out of date; run `make protos`", file=sys.stderr)
             drift = True

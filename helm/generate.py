@@ -23,6 +23,7 @@ from tiermesh.shared.config import (
     DeadlineConfig,
     LimitsConfig,
     LoggingConfig,
+    MetricsConfig,
     RouterConfig,
     ServiceConfig,
     TierConfig,
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, tuple[type[Any], frozenset[str]]] = {
     "cache": (CacheConfig, frozenset({"replicas", "redis_url", "max_memory_mb"})),
     "tier": (TierConfig, frozenset({"replicas", "name"})),
     "tracing": (TracingConfig, frozenset({"kept_traces"})),
+    "metrics": (MetricsConfig, frozenset()),
     "logging": (LoggingConfig, frozenset()),
 }
 """Section, its class, and the keys that the chart's own values stand for or that mean nothing on Kubernetes."""

@@ -11,6 +11,7 @@ SPEEDS = {
         {"name": "l2", "simulated_ttft_ms": 50, "simulated_tokens_per_second": 60},
     ]
 }
+MEASURED = {**SPEEDS, "metrics": {"interval_s": 0.5}}
 PROFILES = ["lite", pytest.param("local", marks=pytest.mark.vllm)]
 
 
@@ -19,7 +20,11 @@ def lite(tmp_path_factory):
     """A mesh whose L1 and L2 are simulated, with a real OTLP collector behind it."""
     with running_collector() as collector:
         folder = tmp_path_factory.mktemp("lite")
-        with running_mesh(folder, "lite", SPEEDS, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint) as mesh:
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": collector.endpoint,
+        }
+        with running_mesh(folder, "lite", MEASURED, **environ) as mesh:
             yield mesh, collector
 
 

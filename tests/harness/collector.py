@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.otlp import OtlpReceiver, ReceivedSpan, running_otlp
+from harness.otlp import MetricsReceiver, OtlpReceiver, ReceivedSpan, running_otlp
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Collector:
 
     endpoint: str
     receiver: OtlpReceiver
+    metrics: MetricsReceiver
     loop: asyncio.AbstractEventLoop
 
     async def trace(
@@ -38,6 +40,19 @@ class Collector:
             seen = [(span.service, span.name) for span in self.receiver.of_trace(trace_id)]
             raise TimeoutError(f"trace {trace_id} has only {seen}") from None
 
+    async def measured(self, wanted: AbstractSet[tuple[str, str]], *, within_s: float = 30.0) -> None:
+        """Waits until metrics of all these services and names have come.
+
+        Raises:
+            TimeoutError: they had not within `within_s` seconds; the message names what is missing.
+        """
+        wait = self.metrics.until(lambda: wanted <= self.metrics.attributes.keys(), within_s=within_s)
+        try:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(wait, self.loop))
+        except TimeoutError:
+            missing = sorted(wanted - self.metrics.attributes.keys())
+            raise TimeoutError(f"no metrics {missing}; there are {sorted(self.metrics.attributes)}") from None
+
 
 @contextmanager
 def running_collector() -> Iterator[Collector]:
@@ -47,7 +62,7 @@ def running_collector() -> Iterator[Collector]:
 
     async def serve() -> None:
         async with running_otlp() as otlp:
-            started.append(Collector(otlp.endpoint, otlp.receiver, asyncio.get_running_loop()))
+            started.append(Collector(otlp.endpoint, otlp.receiver, otlp.metrics, asyncio.get_running_loop()))
             ready.set()
             await stop.wait()
 

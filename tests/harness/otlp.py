@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 
@@ -83,11 +84,42 @@ class OtlpReceiver(trace_service_pb2_grpc.TraceServiceServicer):
         return self.of_trace(trace_id)
 
 
+class MetricsReceiver(metrics_service_pb2_grpc.MetricsServiceServicer):
+    """Remembers which metrics came, of which service, with which attributes."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[tuple[str, str], set[tuple[tuple[str, object], ...]]] = {}
+        """Sets of attributes seen, by service and name of the metric."""
+        self._changed = asyncio.Condition()
+
+    async def Export(self, request, context):
+        """Records the metrics of a request."""
+        async with self._changed:
+            for resource_metrics in request.resource_metrics:
+                resource = {item.key: item.value.string_value for item in resource_metrics.resource.attributes}
+                for metric in (m for scope in resource_metrics.scope_metrics for m in scope.metrics):
+                    seen = self.attributes.setdefault((resource.get("service.name", ""), metric.name), set())
+                    points = getattr(metric, metric.WhichOneof("data")).data_points
+                    seen |= {tuple(sorted((a.key, _value(a.value)) for a in point.attributes)) for point in points}
+            self._changed.notify_all()
+        return metrics_service_pb2.ExportMetricsServiceResponse()
+
+    async def until(self, condition: Callable[[], object], *, within_s: float = 10.0) -> None:
+        """Waits until something is so; it is looked at whenever metrics arrive.
+
+        Raises:
+            TimeoutError: it was not so within `within_s` seconds.
+        """
+        async with asyncio.timeout(within_s), self._changed:
+            await self._changed.wait_for(condition)
+
+
 @dataclass(frozen=True)
 class RunningOtlp:
     """A receiver that listens."""
 
     receiver: OtlpReceiver
+    metrics: MetricsReceiver
     port: int
 
     @property
@@ -101,11 +133,13 @@ async def running_otlp(*, port: int = 0, receiver: OtlpReceiver | None = None) -
     """Listens for OTLP on a port, by default a free one."""
     receiver = receiver or OtlpReceiver()
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])
+    metrics = MetricsReceiver()
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(metrics, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     try:
-        yield RunningOtlp(receiver, bound)
+        yield RunningOtlp(receiver, metrics, bound)
     finally:
         receiver.answering.set()
         await server.stop(0)

@@ -18,6 +18,9 @@
 {{- if not $config.tracing.otlp_endpoint -}}
 {{- $_ := unset $config.tracing "otlp_endpoint" -}}
 {{- end -}}
+{{- if not $config.metrics.otlp_endpoint -}}
+{{- $_ := unset $config.metrics "otlp_endpoint" -}}
+{{- end -}}
 {{- $own := dict
   "network" (include "tiermesh.config.network" . | fromYaml)
   "discovery" (include "tiermesh.config.discovery" . | fromYaml)

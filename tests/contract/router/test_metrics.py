@@ -4,7 +4,7 @@ import pytest
 from harness.router import ask, running_router
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.ledger import PART_NAMES
-from tiermesh.shared.telemetry import open_metrics
+from tiermesh.shared.telemetry import open_meter
 from tiermesh.shared.testing import answer_steps
 
 
@@ -40,5 +40,5 @@ async def test_escalations_and_skips_are_counted():
 
 
 def test_without_a_receiver_nothing_is_opened():
-    with open_metrics("tiermesh-router", instance="router-0", environ={}) as meter:
-        meter.create_counter("x").add(1)
+    with open_meter("tiermesh-router", instance="router-0", endpoint=None, interval_s=1) as meter:
+        assert meter is None

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2
 from harness.xds import CDS, EDS, LDS, RDS
 from tiermesh.mesh.api_keys import ApiKeys
 from tiermesh.mesh.bootstrap import make_bootstrap
-from tiermesh.mesh.resources import make_cluster, make_mesh_routes, make_traces_cluster
+from tiermesh.mesh.resources import make_cluster, make_collector_cluster, make_mesh_routes
 from tiermesh.mesh.resources.lua import error_rows
 from tiermesh.mesh.resources.rate_limit import make_bucket
 from tiermesh.mesh.resources.transcoder import SERVICES, descriptor_set
@@ -94,7 +94,7 @@ def test_no_receiver_of_spans_means_no_tracing():
     ],
 )
 def test_the_receiver_of_spans_may_be_any_url(endpoint, host, port, kind, tls):
-    cluster = make_traces_cluster(endpoint)
+    cluster = make_collector_cluster("traces", endpoint)
     address = cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address
     assert (address.address, address.port_value) == (host, port)
     assert cluster.type == getattr(cluster, kind)
@@ -103,7 +103,7 @@ def test_the_receiver_of_spans_may_be_any_url(endpoint, host, port, kind, tls):
 
 def test_a_receiver_that_is_no_url_is_refused():
     with pytest.raises(ValueError, match="must be a URL"):
-        make_traces_cluster("http://")
+        make_collector_cluster("traces", "http://")
 
 
 def balancing(cluster):
@@ -235,6 +235,18 @@ def test_bootstrap_holds_the_admin_page_on_loopback_and_only_the_control_plane()
     assert [c["name"] for c in document["static_resources"]["clusters"]] == ["xds"]
     assert document["node"] == {"id": "pod-7", "cluster": "tiermesh", "metadata": {"role": "ingress"}}
     assert document["dynamic_resources"]["ads_config"]["api_type"] == "DELTA_GRPC"
+
+
+def test_bootstrap_sends_metrics_where_somebody_receives_them():
+    document = make_bootstrap(config(metrics={"interval_s": 5}), node_id="pod-7", metrics="http://collector:4317")
+    xds, receiver = document["static_resources"]["clusters"]
+    assert (xds["name"], receiver["name"]) == ("xds", "metrics")
+    address = receiver["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"]
+    assert address == {"address": "collector", "port_value": 4317}
+    (sink,) = document["stats_sinks"]
+    assert sink["typed_config"]["grpc_service"]["envoy_grpc"]["cluster_name"] == "metrics"
+    assert document["stats_flush_interval"] == "5s"
+    assert "stats_sinks" not in make_bootstrap(config())
 
 
 def test_bootstrap_finds_the_control_plane_by_name_where_discovery_does():

@@ -2,13 +2,23 @@
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiermesh.shared.config import CacheConfig, NetworkConfig, RouterConfig, TenantConfig, TierConfig, TiermeshConfig
+from tiermesh.shared.config import (
+    CacheConfig,
+    ConfigError,
+    NetworkConfig,
+    RouterConfig,
+    TenantConfig,
+    TierConfig,
+    TiermeshConfig,
+)
 from tiermesh.shared.endpoints import (
     cluster_endpoints,
     cluster_names,
     collector_endpoint,
+    metrics_endpoint,
     replica_endpoint,
     span_endpoint,
 )
@@ -65,3 +75,18 @@ def test_spans_go_to_the_store_here_and_to_the_collector_elsewhere():
     remote = make(discovery={"mode": "dns"})
     assert span_endpoint(remote, environ) == "http://collector:4317"
     assert span_endpoint(remote, {}) is None
+
+
+def test_metrics_go_where_the_environment_says_or_the_configuration_or_nowhere():
+    configured = make(metrics={"otlp_endpoint": "http://collector:4317"})
+    assert metrics_endpoint(make(), {}) is None
+    assert metrics_endpoint(configured, {}) == "http://collector:4317"
+    environ = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://other"}
+    assert metrics_endpoint(configured, environ) == "https://other"
+
+
+def test_a_receiver_of_metrics_that_is_no_url_is_refused_by_its_source():
+    with pytest.raises(ConfigError, match=r"metrics\.otlp_endpoint: 'collector:4317' must be a URL"):
+        metrics_endpoint(make(metrics={"otlp_endpoint": "collector:4317"}), {})
+    with pytest.raises(ConfigError, match="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+        metrics_endpoint(make(), {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "nonsense"})

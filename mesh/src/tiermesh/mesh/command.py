@@ -12,6 +12,7 @@ import yaml
 from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.role import ROLES
 from tiermesh.shared.config import ConfigError, load_config
+from tiermesh.shared.endpoints import metrics_endpoint
 
 
 def print_bootstrap(argv: Sequence[str]) -> int:
@@ -39,7 +40,11 @@ def print_bootstrap(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     document = make_bootstrap(
-        config, role=arguments.role, node_id=arguments.node_id or arguments.role, protocol=arguments.protocol
+        config,
+        role=arguments.role,
+        node_id=arguments.node_id or arguments.role,
+        protocol=arguments.protocol,
+        metrics=metrics_endpoint(config, os.environ),
     )
     print(yaml.safe_dump(document, sort_keys=False), end="")
     return 0

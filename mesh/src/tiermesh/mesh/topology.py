@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from tiermesh.mesh.api_keys import ApiKeys
 from tiermesh.mesh.resources import (
     make_cluster,
+    make_collector_cluster,
     make_endpoints,
     make_ingress_listener,
     make_ingress_routes,
     make_mesh_listener,
     make_mesh_routes,
-    make_traces_cluster,
 )
 from tiermesh.mesh.role import ROLES, Role, has_ingress, has_mesh
 from tiermesh.mesh.snapshot import Snapshot
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import ROUTER, cluster_endpoints, cluster_names, span_endpoint
+from tiermesh.shared.endpoints import ROUTER, TRACES, cluster_endpoints, cluster_names, span_endpoint
 
 
 def make_snapshots(config: TiermeshConfig, keys: ApiKeys, environ: Mapping[str, str]) -> dict[Role, Snapshot]:
@@ -42,7 +42,7 @@ def make_snapshot(config: TiermeshConfig, keys: ApiKeys, *, role: Role, traces: 
     names = cluster_names(config) if has_mesh(role) else (ROUTER,)
     clusters = [make_cluster(config, name) for name in names]
     if traces is not None:
-        clusters.append(make_traces_cluster(traces))
+        clusters.append(make_collector_cluster(TRACES, traces))
     by_eds = config.discovery.mode == "local"
     endpoints = [make_endpoints(name, cluster_endpoints(config, name)) for name in names] if by_eds else []
     listeners, routes = [], []

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.config import ConfigError, TiermeshConfig
 
 ROUTER, CLASSIFIER, CACHE = "router", "classifier", "cache"
 OUTCOMES = "outcomes"
@@ -88,6 +89,24 @@ def mesh_target(config: TiermeshConfig) -> str:
 def collector_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:
     """Returns the operator's OTLP collector, or None."""
     return environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or config.tracing.otlp_endpoint
+
+
+def metrics_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:
+    """Returns the operator's OTLP receiver of metrics, or None.
+
+    Raises:
+        ConfigError: it is not a URL.
+    """
+    name = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+    said, where = environ.get(name), name
+    if not said:
+        said, where = config.metrics.otlp_endpoint, "metrics.otlp_endpoint"
+    if not said:
+        return None
+    url = urlsplit(said)
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        raise ConfigError(f"{where}: {said!r} must be a URL such as http://localhost:4317")
+    return said
 
 
 def span_endpoint(config: TiermeshConfig, environ: Mapping[str, str]) -> str | None:

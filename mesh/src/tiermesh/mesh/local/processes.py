@@ -14,7 +14,7 @@ from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.local.installation import Installation
 from tiermesh.mesh.local.layout import StateLayout
 from tiermesh.shared.config import TierConfig, TiermeshConfig
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, ROUTER, cluster_endpoints, engine_cluster
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, ROUTER, cluster_endpoints, engine_cluster, metrics_endpoint
 from tiermesh.shared.redis_server import EMBEDDED_HOST, make_redis_arguments, uses_embedded_redis
 
 HealthKind = Literal["grpc", "envoy", "redis", "running"]
@@ -113,7 +113,7 @@ def plan_processes(
             "envoy",
             network.bind,
             network.ingress_port,
-            digest=_digest(make_bootstrap(config)),
+            digest=_digest(make_bootstrap(config, metrics=metrics_endpoint(config, environ))),
         )
     )
     for tier in config.tiers:

@@ -27,6 +27,7 @@ from tiermesh.mesh.local.supervision import ProcessState, Supervisor, start_supe
 from tiermesh.mesh.local.supervisor_conf import render_supervisor_conf
 from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.endpoints import metrics_endpoint
 from tiermesh.shared.local_mesh import LocalMesh, api_key
 
 _TICK_S = 0.25
@@ -147,7 +148,8 @@ def _clear_the_way(request: Request, specs: Sequence[ProcessSpec]) -> None:
 def _start(request: Request, specs: Sequence[ProcessSpec]) -> None:
     layout, config = request.layout, request.config
     ensure_keys(config, layout.root)
-    layout.envoy_bootstrap.write_text(json.dumps(make_bootstrap(config), indent=1), encoding="utf-8")
+    bootstrap = make_bootstrap(config, metrics=metrics_endpoint(config, request.environ))
+    layout.envoy_bootstrap.write_text(json.dumps(bootstrap, indent=1), encoding="utf-8")
     layout.supervisor_conf.write_text(render_supervisor_conf(specs, layout, drain_s=config.drain_s), encoding="utf-8")
     for spec in specs:
         # The tail of a log that is shown on failure must be of this start.

@@ -18,9 +18,6 @@ from tiermesh.mesh.resources.message import make_message, socket_address, typed
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.endpoints import engine_cluster
 
-TRACES = "traces"
-"""Cluster to which Envoy sends its own spans."""
-
 _HTTP2_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _WINDOW_BYTES = 1024 * 1024
 
@@ -56,25 +53,25 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
     return make_message(cluster_pb2.Cluster, values)
 
 
-def make_traces_cluster(endpoint: str) -> cluster_pb2.Cluster:
-    """Returns the cluster of the OTLP receiver at `endpoint`, such as `http://127.0.0.1:4317`.
+def make_collector_cluster(name: str, endpoint: str) -> cluster_pb2.Cluster:
+    """Returns the cluster `name` of the OTLP receiver at `endpoint`, such as `http://127.0.0.1:4317`.
 
     Raises:
         ValueError: the endpoint is not a URL with a host.
     """
     url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
     if not url.hostname:
-        raise ValueError(f"trace endpoint {endpoint!r} must be a URL such as http://localhost:4317")
+        raise ValueError(f"OTLP endpoint {endpoint!r} must be a URL such as http://localhost:4317")
     port = url.port or (443 if url.scheme == "https" else 4317)
     values: dict[str, Any] = {
-        "name": TRACES,
+        "name": name,
         "connect_timeout": "1s",
         "typed_extension_protocol_options": _http2(),
     }
     if _is_address(url.hostname):
-        values |= {"type": "STATIC", "load_assignment": _one_address(TRACES, url.hostname, port)}
+        values |= {"type": "STATIC", "load_assignment": _one_address(name, url.hostname, port)}
     else:
-        values |= _by_name(TRACES, url.hostname, port)
+        values |= _by_name(name, url.hostname, port)
     if url.scheme == "https":
         values["transport_socket"] = {
             "name": "envoy.transport_sockets.tls",

@@ -9,9 +9,9 @@ from envoy.extensions.tracers.opentelemetry.samplers.v3 import (
     parent_based_sampler_pb2,
     trace_id_ratio_based_sampler_pb2,
 )
-from tiermesh.mesh.resources.clusters import TRACES
 from tiermesh.mesh.resources.message import typed
 from tiermesh.shared.config import TracingConfig
+from tiermesh.shared.endpoints import TRACES
 from tiermesh.shared.headers import TENANT
 
 _MILLION = 1_000_000

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from opentelemetry.metrics import Meter
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.adapters.redis import RedisStore, open_redis_store
@@ -22,17 +23,18 @@ from tiermesh.cache.freshness import Freshness
 from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.layered import LayeredCache
 from tiermesh.cache.local import LocalAnswers
+from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours
 from tiermesh.cache.semantic.index import QuestionIndex
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import span_endpoint
+from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.redis_server import redis_url
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 
 _log = get_logger(__name__)
 _LOCAL_S = 60.0
@@ -48,6 +50,7 @@ async def wire(
     rng: random.Random | None = None,
     log: ChangeLog | None = None,
     semantic: SemanticParts | None = None,
+    meter: Meter | None = None,
 ) -> AsyncIterator[Service]:
     """Builds the service over a store; on exit, operations nobody waits for any more are ended.
 
@@ -58,8 +61,10 @@ async def wire(
         rng: Varies times to live; the default is seeded by the system.
         log: How replicas hear of each other's changes; without it nothing is kept in this process.
         semantic: What the semantic tier is made of; None where it is off.
+        meter: Makes instruments; without one nothing is counted.
     """
-    access = StoreAccess(Circuit(clock))
+    circuit = Circuit(clock)
+    access = StoreAccess(circuit)
     local = _local_layer(config, clock) if log is not None else None
     index = None
     if semantic is not None:
@@ -82,7 +87,8 @@ async def wire(
         log=log,
     )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
-    servicer = CacheServicer(LayeredCache(exact, tier, log, access, clock), clock)
+    metrics = CacheMetrics(meter, is_down=lambda: circuit.is_open)
+    servicer = CacheServicer(LayeredCache(exact, tier, log, access, clock), clock, metrics)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
     following: asyncio.Task[None] | None = None
     if log is not None and local is not None:
@@ -162,6 +168,17 @@ def _log_of(config: TiermeshConfig, store: RedisStore) -> ChangeLog | None:
 async def run(process: Process) -> None:
     """Serves until the process is told to stop. A Redis that is down makes misses, not failures."""
     config = process.config
+    with open_meter(
+        "tiermesh-cache",
+        instance=process.instance,
+        endpoint=metrics_endpoint(config, process.environ),
+        interval_s=config.metrics.interval_s,
+    ) as meter:
+        await _serve(process, meter)
+
+
+async def _serve(process: Process, meter: Meter | None) -> None:
+    config = process.config
     async with (
         open_tracing(
             "tiermesh-cache",
@@ -171,7 +188,7 @@ async def run(process: Process) -> None:
         ) as tracing,
         open_redis_store(redis_url(config, process.environ)) as store,
         open_semantic_parts(config, process.environ) as semantic,
-        wire(config, store, log=_log_of(config, store), semantic=semantic) as service,
+        wire(config, store, log=_log_of(config, store), semantic=semantic, meter=meter) as service,
         open_server(
             [service],
             address=process.address,

@@ -17,6 +17,7 @@ from tiermesh.cache.admission import (
 )
 from tiermesh.cache.answers import Result
 from tiermesh.cache.layered import LayeredCache, Looked
+from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.cache.tags import MODEL, PROMPT
 from tiermesh.shared.budget import current_budget
 from tiermesh.shared.clock import Clock
@@ -33,16 +34,19 @@ _RESULTS = {
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     """Serves a `LayeredCache`."""
 
-    def __init__(self, cache: LayeredCache, clock: Clock) -> None:
+    def __init__(self, cache: LayeredCache, clock: Clock, metrics: CacheMetrics | None = None) -> None:
         self._cache = cache
         self._clock = clock
+        self._metrics = metrics or CacheMetrics()
 
     async def Lookup(self, request: cache_pb2.LookupRequest, context: Any) -> cache_pb2.LookupResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Finds an answer for a canonical request."""
         check_key(request.key)
         if request.HasField("semantic"):
             check_semantic(request.semantic)
+        began = self._clock.monotonic()
         looked = await self._cache.lookup(request, current_budget())
+        self._metrics.looked_up(looked, self._clock.monotonic() - began)
         answer = looked.found.answer
         stale = answer is not None and self._cache.exact.is_stale(answer)
         self._describe(looked, stale=stale)
@@ -72,6 +76,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         # How long it is fresh is for the cache to say, not for whoever stores it.
         request.answer.ClearField("fresh_until_time")
         stored = await self._cache.keep(request, ttl_s=ttl_s, budget=current_budget())
+        self._metrics.stored(stored)
         get_current_span().set_attribute("tiermesh.cache.stored", stored)
         return cache_pb2.StoreResponse(stored=stored)
 

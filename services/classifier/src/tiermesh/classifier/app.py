@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 
+from opentelemetry.metrics import Meter
 from tiermesh.api.classifier.v1 import classifier_pb2, classifier_pb2_grpc
-from tiermesh.classifier.model import open_model
+from tiermesh.classifier.metrics import JudgementMetrics
+from tiermesh.classifier.model import BatchedModel, open_model
 from tiermesh.classifier.ports import LearntModel
 from tiermesh.classifier.servicer import ClassifierServicer
-from tiermesh.shared.endpoints import span_endpoint
+from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
 from tiermesh.shared.rules import CurrentRules, follow_rules, load_rules
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 
 _log = get_logger(__name__)
 
 
-def wire(rules: CurrentRules, model: LearntModel | None = None) -> Service:
+def wire(rules: CurrentRules, model: LearntModel | None = None, *, meter: Meter | None = None) -> Service:
     """Builds the service over the rules in force, and over a learnt model for what they are not sure of."""
-    servicer = ClassifierServicer(rules, model)
+    servicer = ClassifierServicer(rules, model, JudgementMetrics(meter))
     name = classifier_pb2.DESCRIPTOR.services_by_name["ClassifierService"].full_name
     return Service(name, lambda server: classifier_pb2_grpc.add_ClassifierServiceServicer_to_server(servicer, server))
 
@@ -34,6 +36,17 @@ async def run(process: Process) -> None:
     config = process.config
     rules = CurrentRules(load_rules(config.rules))
     model = open_model(config.classifier.model, timeout_s=config.classifier.model_timeout_ms / 1000)
+    with open_meter(
+        "tiermesh-classifier",
+        instance=process.instance,
+        endpoint=metrics_endpoint(config, process.environ),
+        interval_s=config.metrics.interval_s,
+    ) as meter:
+        await _serve(process, rules, model, meter)
+
+
+async def _serve(process: Process, rules: CurrentRules, model: BatchedModel | None, meter: Meter | None) -> None:
+    config = process.config
     async with (
         open_tracing(
             "tiermesh-classifier",
@@ -42,7 +55,7 @@ async def run(process: Process) -> None:
             sample_ratio=config.tracing.sample_ratio,
         ) as tracing,
         open_server(
-            [wire(rules, model)],
+            [wire(rules, model, meter=meter)],
             address=process.address,
             tracing=tracing,
             default_deadline_s=config.deadlines.max_ms / 1000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.classifier.features import Features, Turn, read_features
 from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.judgement import Judgement
+from tiermesh.classifier.metrics import JudgementMetrics
 from tiermesh.classifier.ports import LearntModel
 from tiermesh.classifier.prediction import Prediction
 from tiermesh.classifier.safety import safety_flags
@@ -45,9 +47,12 @@ _TASK_TYPES: Mapping[TaskName, classifier_pb2.TaskType.ValueType] = {
 class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
     """Judges by the rules in force, and by a learnt model where there is one."""
 
-    def __init__(self, rules: CurrentRules, model: LearntModel | None = None) -> None:
+    def __init__(
+        self, rules: CurrentRules, model: LearntModel | None = None, metrics: JudgementMetrics | None = None
+    ) -> None:
         self._rules = rules
         self._model = model
+        self._metrics = metrics or JudgementMetrics()
 
     async def Classify(self, request: classifier_pb2.ClassifyRequest, context: Any) -> classifier_pb2.ClassifyResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Classifies one conversation."""
@@ -56,8 +61,11 @@ class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
         features = read_features(turns, book.token_weights)
         judgement = judge(book, turns, features, tenant=request.tenant)
         if self._model is not None and not sure(judgement):
+            began = time.perf_counter()
             answer = await self._model.ask(features, limit_s=current_budget().remaining())
+            self._metrics.asked_model(time.perf_counter() - began)
             judgement = with_answer(judgement, answer)
+        self._metrics.judged(judgement)
         model_version = "" if self._model is None else self._model.version
         version = f"{book.version}+{model_version}" if model_version else book.version
         flags = safety_flags(features.text)

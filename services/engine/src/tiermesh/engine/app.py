@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from opentelemetry.metrics import Meter
 from tiermesh.engine.adapters.simulated import SimulatedBackend
 from tiermesh.engine.adapters.vllm_start import open_vllm
 from tiermesh.engine.engine import END_RESERVE_S, Engine
@@ -14,10 +15,10 @@ from tiermesh.engine.ports import Backend
 from tiermesh.engine.servicer import EngineServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
-from tiermesh.shared.endpoints import span_endpoint
+from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import RunningServer, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 
 _log = get_logger(__name__)
 
@@ -28,10 +29,11 @@ def wire(
     clock: Clock,
     end_reserve_s: float = END_RESERVE_S,
     weights: Mapping[str, float] | None = None,
+    meter: Meter | None = None,
 ) -> tuple[Engine, EngineServicer]:
     """Builds the engine of a tier and its servicer; `Engine.begin` gives it a backend later."""
     engine = Engine(tier, clock=clock, end_reserve_s=end_reserve_s, weights=weights)
-    servicer = EngineServicer(engine, model=tier.public_model, simulated=tier.backend == "simulated")
+    servicer = EngineServicer(engine, model=tier.public_model, simulated=tier.backend == "simulated", meter=meter)
     return engine, servicer
 
 
@@ -69,8 +71,16 @@ async def run(process: Process) -> None:
     tier = config.tier(process.cluster.removeprefix("engine-"))
     rules_path = process.config_path.parent / config.rules
     weights = {tenant.name: tenant.weight for tenant in config.tenants}
-    engine, servicer = wire(tier, clock=SYSTEM_CLOCK, weights=weights)
     async with AsyncExitStack() as stack:
+        meter = stack.enter_context(
+            open_meter(
+                "tiermesh-engine",
+                instance=process.instance,
+                endpoint=metrics_endpoint(config, process.environ),
+                interval_s=config.metrics.interval_s,
+            )
+        )
+        engine, servicer = wire(tier, clock=SYSTEM_CLOCK, weights=weights, meter=meter)
         endpoint = span_endpoint(config, process.environ)
         tracing = await stack.enter_async_context(
             open_tracing(

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.engine.engine import Began, Ended, Engine
+from tiermesh.engine.metrics import EngineMetrics
 from tiermesh.engine.orca import LoadReporter
 from tiermesh.engine.ports import Piece
 from tiermesh.engine.translate import from_began, from_ended, from_error, from_load, from_piece, to_request
@@ -27,12 +29,14 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         engine: Answers the prompts.
         model: Identifier that callers see.
         simulated: Whether the backend makes its text up.
+        meter: Makes instruments; without one nothing is counted.
     """
 
-    def __init__(self, engine: Engine, *, model: str, simulated: bool) -> None:
+    def __init__(self, engine: Engine, *, model: str, simulated: bool, meter: Meter | None = None) -> None:
         self._engine = engine
         self._model = model
         self._simulated = simulated
+        self._metrics = EngineMetrics(meter, tier=engine.tier.name, model=model, load=engine.load)
         self._ending = asyncio.Event()
 
     async def Generate(  # noqa: N802 -- gRPC's name
@@ -61,8 +65,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                         yield from_began(event, model=self._model)
                     else:
                         _describe_end(span, event)
+                        self._metrics.answered(event, wanted.lane)
                         yield from_ended(event)
         except TiermeshError as error:
+            self._metrics.failed(error.reason)
             if begun:
                 yield from_error(error)
             raise

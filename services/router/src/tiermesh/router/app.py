@@ -36,10 +36,10 @@ from tiermesh.router.tier_loads import TierLoads
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, mesh_target, span_endpoint
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, mesh_target, metrics_endpoint, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
-from tiermesh.shared.telemetry import METRICS_ENDPOINT, get_logger, open_metrics, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 
 _log = get_logger(__name__)
 
@@ -121,11 +121,14 @@ async def run(process: Process) -> None:
             )
         )
         connect = await stack.enter_async_context(_open_channels(mesh_target(config)))
-        meter = None
-        if process.environ.get(METRICS_ENDPOINT):
-            meter = stack.enter_context(
-                open_metrics("tiermesh-router", instance=process.instance, environ=process.environ)
+        meter = stack.enter_context(
+            open_meter(
+                "tiermesh-router",
+                instance=process.instance,
+                endpoint=metrics_endpoint(config, process.environ),
+                interval_s=config.metrics.interval_s,
             )
+        )
         wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter)
         async with open_server(
             wired.services,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from opentelemetry.metrics import CallbackOptions, Meter, NoOpMeterProvider, Observation
 from tiermesh.shared.ledger import PART_NAMES, Statement
+from tiermesh.shared.telemetry import SECONDS
 
 
 class RequestMetrics:
@@ -19,19 +20,29 @@ class RequestMetrics:
         made = meter or NoOpMeterProvider().get_meter("tiermesh")
         self._counts = meter is not None
         self._requests = made.create_histogram(
-            "tiermesh.request.duration", unit="s", description="From a request's arrival to its terminal event."
+            "tiermesh.request.duration",
+            unit="s",
+            description="From a request's arrival to its terminal event, by `lane` and `outcome`.",
+            explicit_bucket_boundaries_advisory=SECONDS,
         )
         self._parts = made.create_histogram(
-            "tiermesh.ledger.part", unit="s", description="Time of a request by what it was spent on."
+            "tiermesh.ledger.part",
+            unit="s",
+            description="Time of a request by what it was spent on, by `lane` and `part`.",
+            explicit_bucket_boundaries_advisory=SECONDS,
         )
         self._held = made.create_histogram(
-            "tiermesh.request.held", unit="s", description="How long first text was held back to be judged."
+            "tiermesh.request.held",
+            unit="s",
+            description="How long first text was held back to be judged, by `lane`.",
+            explicit_bucket_boundaries_advisory=SECONDS,
         )
         self._escalations = made.create_counter(
-            "tiermesh.escalations", description="Answers given up for a stronger tier's."
+            "tiermesh.escalations", description="Answers given up for a stronger tier's, by `tier` and `why`."
         )
         self._skipped = made.create_counter(
-            "tiermesh.escalations.skipped", description="Answers that were not good enough and given all the same."
+            "tiermesh.escalations.skipped",
+            description="Answers that were not good enough and given all the same, by `gate`.",
         )
         self._outcomes = made.create_counter(
             "tiermesh.outcomes", description="Records of outcomes: filed in the log, or dropped before it took them."

@@ -254,6 +254,16 @@ class TracingConfig(_Section):
     """How many recent traces `tiermesh trace` can show."""
 
 
+class MetricsConfig(_Section):
+    """Metrics."""
+
+    otlp_endpoint: str | None = None
+    """OTLP/gRPC receiver of metrics, such as http://localhost:4317, of the services and of Envoy; the environment's
+    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT wins. Not `tracing.otlp_endpoint`: Jaeger, for one, takes no metrics."""
+    interval_s: Annotated[float, Field(gt=0, le=600)] = 15.0
+    """Seconds between two exports."""
+
+
 class LoggingConfig(_Section):
     """Logs."""
 
@@ -304,6 +314,7 @@ class TiermeshConfig(_Section):
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long in-flight answers may take to finish on shutdown."""
     tracing: TracingConfig = TracingConfig()
+    metrics: MetricsConfig = MetricsConfig()
     logging: LoggingConfig = LoggingConfig()
 
     @model_validator(mode="after")

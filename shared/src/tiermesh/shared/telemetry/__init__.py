@@ -1,7 +1,7 @@
 """Traces, metrics and logs, set up once per process."""
 
 from tiermesh.shared.telemetry._logs import configure_logging, get_logger
-from tiermesh.shared.telemetry._metrics import METRICS_ENDPOINT, open_metrics
+from tiermesh.shared.telemetry._metrics import SECONDS, open_meter
 from tiermesh.shared.telemetry._traces import (
     Tracing,
     current_trace_id,
@@ -11,13 +11,13 @@ from tiermesh.shared.telemetry._traces import (
 )
 
 __all__ = [
-    "METRICS_ENDPOINT",
+    "SECONDS",
     "Tracing",
     "configure_logging",
     "current_trace_id",
     "extract_context",
     "get_logger",
     "inject_context",
-    "open_metrics",
+    "open_meter",
     "open_tracing",
 ]
