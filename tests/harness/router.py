@@ -151,7 +151,8 @@ class RunningRouter:
     def counted(self, name):
         """Returns the data points of an instrument, by their attributes."""
         data = self.metrics.get_metrics_data()
-        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
+        resources = data.resource_metrics if data is not None else ()
+        found = [m for r in resources for s in r.scope_metrics for m in s.metrics if m.name == name]
         return {tuple(sorted(p.attributes.items())): p for m in found for p in m.data.data_points}
 
     async def explain(self, request=None):

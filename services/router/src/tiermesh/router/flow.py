@@ -1,5 +1,6 @@
 """One request from its arrival to its last event.
 
+    the same is being run already ──────────────────────► its pieces ───────► done
     cache lookup ─┬─ hit ──────────────────────────────► recorded pieces ──► done (stale: ─► run again, nobody waits)
     classification┘  miss ─► policy ─► engine stream ──► pieces ───────────► done ─► store
                                   ▲        │ declined, unavailable or full before it started
@@ -29,6 +30,10 @@ from tiermesh.router.background import BackgroundReruns
 from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
 from tiermesh.router.cache_policy import plan_cache
 from tiermesh.router.call import Call
+from tiermesh.router.coalescing.flight import Events, Member
+from tiermesh.router.coalescing.flights import Flights
+from tiermesh.router.coalescing.key import run_key
+from tiermesh.router.coalescing.sharing import follow_run, lead_run
 from tiermesh.router.events import Completed, Event
 from tiermesh.router.facts import facts_of
 from tiermesh.router.generation import Generation
@@ -49,6 +54,7 @@ from tiermesh.shared.outcomes import is_sampled
 
 Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, CachePlace | None]
 """What `Generation.run` takes."""
+Judging = asyncio.Task[classifier_pb2.ClassifyResponse | None]
 _HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
 
 
@@ -99,6 +105,7 @@ class RequestFlow:
         self._dice = dice
         self._reruns = reruns or BackgroundReruns()
         self._outcomes = outcomes
+        self._flights = Flights(clock)
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
         """Streams the events of a valid request; close the generator to abandon it.
@@ -113,7 +120,7 @@ class RequestFlow:
                 for event in self._replay(call, routed):
                     yield event
             else:
-                async with aclosing(self._generation.run(*routed)) as events:
+                async with aclosing(routed) as events:
                     async for event in events:
                         yield event
             outcome = "ok"
@@ -133,27 +140,71 @@ class RequestFlow:
             arrived = self._clock.wall() - total_s
             sender.offer(partial(make_outcome, call, outcome=outcome, total_s=total_s, arrived=arrived))
 
-    async def _route(self, call: Call) -> cache_pb2.LookupResponse | Order:
-        """Returns the hit, or what to generate."""
+    async def _route(self, call: Call) -> cache_pb2.LookupResponse | Events:
+        """Returns the hit, or the run that answers: a shared one where policy allows."""
         request, config = call.request, call.snapshot.config
         # Before any call is made: a name that does not exist must not reach the cache.
         pinned_tiers(request.model, config.tiers)
         plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=config.cache.enabled)
         place = cache_place(call) if plan.read or plan.write else None
-        cache_status = router_pb2.CACHE_STATUS_BYPASS
-        cached: cache_pb2.LookupResponse | None = None
-        judging = asyncio.create_task(self._classify(call))
+        if place is None or not plan.read:
+            return self._run(call, router_pb2.CACHE_STATUS_BYPASS, place if plan.write else None)
+        key = run_key(call, place) if plan.write and config.cache.coalescing != "off" else None
+        if key is not None and (member := self._flights.join(key, call)) is not None:
+            return self._follow(member)
+        judging: Judging | None = asyncio.create_task(self._classify(call))
         try:
-            if place is not None and plan.read:
-                cache_status, cached = await self._lookup(call, place)
-            judgement = await judging if cached is None else None
+            cache_status, cached = await self._lookup(call, place)
+            if cached is not None:
+                if cached.stale and plan.write:
+                    self._reruns.start(place.key, partial(self._rerun, call, place))
+                return cached
+            # Another one may have begun while this one was looked up.
+            if key is not None and (member := self._flights.join(key, call)) is not None:
+                return self._follow(member)
+            run = self._run(call, cache_status, place if plan.write else None, judging=judging)
+            judging = None
         finally:
-            judging.cancel()
-        if cached is not None:
-            if cached.stale and place is not None and plan.write:
-                self._reruns.start(place.key, partial(self._rerun, call, place))
-            return cached
-        return self._order(call, judgement, cache_status, place if plan.write else None)
+            if judging is not None:
+                judging.cancel()
+        if key is None:
+            return run
+        return lead_run(self._flights.start(key, call, run, again=partial(self._again, place)))
+
+    async def _run(
+        self,
+        call: Call,
+        cache_status: router_pb2.CacheStatus.ValueType,
+        keep_at: CachePlace | None,
+        *,
+        judging: Judging | None = None,
+    ) -> Events:
+        """Streams a request's own run.
+
+        Args:
+            call: The request.
+            cache_status: How the cache took part, for the label.
+            keep_at: Where to keep the answer, or None.
+            judging: Its classification, if that has begun; it is cancelled with the run.
+        """
+        try:
+            judgement = await (judging or self._classify(call))
+        finally:
+            if judging is not None:
+                judging.cancel()
+        order = self._order(call, judgement, cache_status, keep_at)
+        async with aclosing(self._generation.run(*order)) as events:
+            async for event in events:
+                yield event
+
+    def _again(self, place: CachePlace, call: Call) -> Events:
+        """Streams the run of a request that had followed another's, which failed."""
+        self._metrics.promoted()
+        return self._run(call, router_pb2.CACHE_STATUS_MISS, place)
+
+    def _follow(self, member: Member) -> Events:
+        self._metrics.coalesced()
+        return follow_run(member, in_lane=_in_lane)
 
     def _order(
         self,

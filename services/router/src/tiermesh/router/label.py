@@ -17,6 +17,7 @@ _CACHE_NAMES: dict[int, str] = {
     router_pb2.CACHE_STATUS_HIT: "hit",
     router_pb2.CACHE_STATUS_BYPASS: "bypass",
     router_pb2.CACHE_STATUS_UNAVAILABLE: "unavailable",
+    router_pb2.CACHE_STATUS_COALESCED: "coalesced",
 }
 _HEADER_SAFE = "/:._-+@ =()"
 _HEADER_CHARS = 1024
@@ -76,6 +77,21 @@ def cached_label(call: Call, found: cache_pb2.LookupResponse) -> router_pb2.Rout
         simulated=answer.simulated,
         config_version=call.snapshot.version,
     )
+
+
+def shared_label(call: Call, leading: router_pb2.RouteLabel) -> router_pb2.RouteLabel:
+    """Returns the label of a request that shares the run of an identical one.
+
+    Args:
+        call: The request.
+        leading: The label of the one whose run it is.
+    """
+    label = router_pb2.RouteLabel()
+    label.CopyFrom(leading)
+    label.request_id, label.trace_id = call.caller.request_id, call.trace_id
+    label.cache_status = router_pb2.CACHE_STATUS_COALESCED
+    label.reasons[:] = ["cache:coalesced", *leading.reasons]
+    return label
 
 
 def cache_status_name(status: int) -> str:

@@ -44,6 +44,12 @@ class RequestMetrics:
             "tiermesh.escalations.skipped",
             description="Answers that were not good enough and given all the same, by `gate`.",
         )
+        self._coalesced = made.create_counter(
+            "tiermesh.requests.coalesced", description="Requests that shared an identical one's run."
+        )
+        self._promoted = made.create_counter(
+            "tiermesh.coalescing.promotions", description="Shared runs that failed and were begun anew for another."
+        )
         self._outcomes = made.create_counter(
             "tiermesh.outcomes", description="Records of outcomes: filed in the log, or dropped before it took them."
         )
@@ -93,6 +99,14 @@ class RequestMetrics:
             self._parts.record(getattr(statement.parts, name), {"lane": lane, "part": name})
         if statement.ledger.held:
             self._held.record(statement.ledger.held, {"lane": lane})
+
+    def coalesced(self) -> None:
+        """Counts a request that shares an identical one's run."""
+        self._coalesced.add(1)
+
+    def promoted(self) -> None:
+        """Counts a run that was begun anew for a request that had shared another's, which failed."""
+        self._promoted.add(1)
 
     def escalated(self, *, tier: str, why: str) -> None:
         """Counts an answer of `tier` that was given up."""

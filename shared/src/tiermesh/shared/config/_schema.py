@@ -123,10 +123,18 @@ class ClassifierConfig(ServiceConfig):
 class CacheConfig(ServiceConfig):
     """The answer cache."""
 
+    @field_validator("coalescing", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: object) -> object:
+        # YAML reads a bare `off` as false.
+        return "off" if value is False else value
+
     enabled: bool = True
     """Whether answers are kept and looked up at all."""
     redis_url: str | None = None
     """An existing Redis, such as redis://host:6379/0; the environment's REDIS_URL wins. None starts the embedded one."""
+    coalescing: Literal["off", "replica"] = "replica"
+    """Whether identical requests at the same time share one run, where the cache may be used: those at one router."""
     ttl_s: Annotated[int, Field(ge=1)] = 3600
     """How long an answer is kept, give or take a tenth."""
     store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5

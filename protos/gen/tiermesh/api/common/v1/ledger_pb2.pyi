@@ -35,7 +35,9 @@ class LedgerParts(_message.Message):
     ROUTING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def queue(self) -> _duration_pb2.Duration:
-        """Waiting for an engine's slot; where the engine never began, all the time it was waited for."""
+        """Waiting for an engine's slot; where the engine never began, all the time it was waited for. For a shared
+        run, until its first text.
+        """
 
     @_builtins.property
     def network(self) -> _duration_pb2.Duration:
@@ -101,7 +103,7 @@ class LedgerHop(_message.Message):
     PARTS_FIELD_NUMBER: _builtins.int
     OVERLAPPED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """`cache`, `classifier` or `engine`."""
+    """`cache`, `classifier`, `engine`, or `coalesced` for the wait for an identical request's run."""
     tier: _builtins.str
     """Tier called; only for engines."""
     outcome: _builtins.str

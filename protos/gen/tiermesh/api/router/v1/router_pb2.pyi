@@ -69,6 +69,8 @@ class _CacheStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CacheStat
     """Not looked up, because of the request or of policy."""
     CACHE_STATUS_UNAVAILABLE: _CacheStatus.ValueType  # 4
     """Looked up, but the cache did not answer in time."""
+    CACHE_STATUS_COALESCED: _CacheStatus.ValueType  # 5
+    """An identical request was being answered already, and its run is shared."""
 
 class CacheStatus(_CacheStatus, metaclass=_CacheStatusEnumTypeWrapper):
     """How the answer cache took part."""
@@ -83,6 +85,8 @@ CACHE_STATUS_BYPASS: CacheStatus.ValueType  # 3
 """Not looked up, because of the request or of policy."""
 CACHE_STATUS_UNAVAILABLE: CacheStatus.ValueType  # 4
 """Looked up, but the cache did not answer in time."""
+CACHE_STATUS_COALESCED: CacheStatus.ValueType  # 5
+"""An identical request was being answered already, and its run is shared."""
 Global___CacheStatus: _TypeAlias = CacheStatus  # noqa: Y015
 
 @_typing.final
@@ -420,7 +424,7 @@ class Done(_message.Message):
 
     @_builtins.property
     def usage(self) -> _answer_pb2.Usage:
-        """Tokens over every attempt. All zero for a cache hit."""
+        """Tokens over every attempt. All zero for a cache hit, and for a shared run that another request has paid for."""
 
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Attempt]:
