@@ -20,6 +20,7 @@ from tiermesh.cache.answers import AnswerCache, Result
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec, tags_of
 from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.keys import generation_key, place_of
 from tiermesh.cache.layered import LayeredCache
 from tiermesh.cache.local import LocalAnswers
@@ -54,7 +55,10 @@ def layered(store: RedisStore, tier: SemanticTier | None) -> LayeredCache:
         random_generation=lambda: secrets.token_bytes(8),
         local=local,
     )
-    return LayeredCache(exact, tier, None, access, SYSTEM_CLOCK)
+    invalidation = Invalidation(
+        store, access, longest_s=600, random_generation=lambda: secrets.token_bytes(8), local=local
+    )
+    return LayeredCache(exact, invalidation, tier, None, access, SYSTEM_CLOCK)
 
 
 async def fill(store: RedisStore, first: int, last: int) -> None:

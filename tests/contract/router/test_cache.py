@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from harness.eventually import eventually
 from harness.router import METADATA, ask, make_settings, running_router
+from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
@@ -187,6 +188,7 @@ async def test_what_the_caller_asks_of_the_cache(mesh, request_, header, lookups
     answer = await mesh.generate(request_, metadata=metadata)
     await drained(mesh)
     assert (len(mesh.cache.lookups), len(mesh.cache.stores)) == (lookups, stores)
+    assert len(mesh.cache.tokens) == (stores if not lookups else 0)
     expected = router_pb2.CACHE_STATUS_MISS if lookups else router_pb2.CACHE_STATUS_BYPASS
     assert answer.route.cache_status == expected
 
@@ -231,7 +233,8 @@ async def test_a_store_that_does_not_answer_is_labelled(mesh):
 
 
 async def test_a_cache_that_hangs_is_given_its_cap_and_abandoned():
-    async with running_router(deadlines={"cache_ms": 50, "classifier_ms": 5000}) as mesh:
+    # Long enough for a busy machine to bring the lookup to the cache at all.
+    async with running_router(deadlines={"cache_ms": 500, "classifier_ms": 5000}) as mesh:
         mesh.cache.hangs = True
         answer = await mesh.generate()
         assert answer.headers["x-tiermesh-cache"] == "unavailable"
@@ -262,3 +265,25 @@ async def test_a_simulated_answer_stays_labelled_when_it_comes_from_the_cache(me
     hit = await mesh.generate()
     assert hit.route.cache_status == router_pb2.CACHE_STATUS_HIT
     assert hit.headers["x-tiermesh-simulated"] == "true"
+
+
+@pytest.mark.parametrize("mode", [router_pb2.CACHE_MODE_DEFAULT, router_pb2.CACHE_MODE_REFRESH])
+async def test_an_invalidation_while_the_answer_is_made_keeps_it_out(mesh, mode):
+    gate = asyncio.Event()
+    mesh.engines["l1"].steps = [gate, *answer_steps("late")]
+    asking = asyncio.create_task(mesh.generate(ask(cache_mode=mode)))
+    async with asyncio.timeout(5):
+        await mesh.engines["l1"].entered.wait()
+    await mesh.cache.Invalidate(cache_pb2.InvalidateRequest(tenant="acme"), None)
+    gate.set()
+    assert (await asking).text == "late"
+    await drained(mesh)
+    assert len(mesh.cache.stores) == 1
+    assert not mesh.cache.answers
+
+
+async def test_where_the_cache_did_not_say_when_an_answer_began_it_is_not_kept(mesh):
+    mesh.cache.store_unavailable = True
+    await mesh.generate()
+    await drained(mesh)
+    assert not mesh.cache.stores

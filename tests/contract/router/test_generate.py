@@ -457,8 +457,17 @@ async def test_explain_decides_like_generate_and_runs_nothing(mesh):
     assert list(explained.candidates) == ["l1", "l2"]
     assert explained.classification.rules == ["question"]
     assert explained.fingerprint == mesh.cache.lookups[0].fingerprint.hex()
-    assert len(mesh.cache.lookups) == 1
     assert [len(e.requests) for e in mesh.engines.values()] == [0, 1, 0]
+
+
+async def test_explain_says_what_the_cache_has(mesh):
+    assert (await mesh.explain()).route.cache_status == router_pb2.CACHE_STATUS_MISS
+    await mesh.generate()
+    await mesh.wired.stores.drain()
+    assert (await mesh.explain()).route.cache_status == router_pb2.CACHE_STATUS_HIT
+    assert (await mesh.explain(ask(cache_mode=router_pb2.CACHE_MODE_OFF))).route.cache_status == (
+        router_pb2.CACHE_STATUS_BYPASS
+    )
 
 
 async def test_explain_tells_why_nothing_fits_instead_of_failing(mesh):

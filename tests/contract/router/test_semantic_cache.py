@@ -179,7 +179,8 @@ async def test_an_answer_is_kept_where_it_was_looked_for(mesh):
 async def test_a_refresh_is_told_and_not_asked(mesh):
     await mesh.generate(ask(cache_mode=router_pb2.CACHE_MODE_REFRESH))
     await drained(mesh)
-    assert not mesh.cache.asked
+    assert not mesh.cache.lookups
+    assert [asked.token_only for asked in mesh.cache.asked] == [True]
     assert mesh.cache.stores[0].HasField("semantic")
 
 
@@ -208,6 +209,11 @@ async def test_what_a_guard_refused_is_a_miss_with_its_name_on_the_span(mesh):
     assert answer.text == "l1 says 你好"
     assert answer.route.cache_status == router_pb2.CACHE_STATUS_MISS
     span = mesh.tracing.named("RouterService/Generate")
+    assert answer.route.reasons[-1] == "cache:near:polarity"
+    assert "cache:near:polarity" in answer.headers["x-tiermesh-reasons"]
+    explained = await mesh.explain()
+    assert explained.route.cache_status == router_pb2.CACHE_STATUS_MISS
+    assert explained.route.reasons[-1] == "cache:near:polarity"
     assert span.attributes["tiermesh.cache.similarity"] == 0.97
     assert span.attributes["tiermesh.cache.refused_by"] == "polarity"
 

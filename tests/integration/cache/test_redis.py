@@ -13,6 +13,7 @@ from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.adapters.redis import open_redis_store
 from tiermesh.cache.keys import generation_key, place_of, tenant_prefix
+from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.config import ConfigError
 
 SLACK_S = 0.25
@@ -80,6 +81,21 @@ async def test_redis_holds_no_names_and_forgets_by_itself(cache, redis_server):
         assert 3600 * 0.9 * 1000 - 10_000 <= client.pttl(place.entry) <= 3600 * 1.1 * 1000
         assert client.pttl(place.generation) == -1
         assert b"acme" not in b"".join(keys)
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+async def test_an_answer_begun_before_an_invalidation_does_not_come_back(cache, redis_server, all_of_it):
+    begun = (await cache.lookup()).store_token
+    await cache.invalidate(fingerprint=b"" if all_of_it else fingerprint("question"))
+    assert not await cache.store(token=begun)
+    assert await cache.result() == "MISS"
+    if not all_of_it:
+        with redis_server.client() as client:
+            entry = place_of("local", fingerprint("question")).entry
+            assert client.strlen(entry) == TOMBSTONE_BYTES
+            assert client.pttl(entry) > 600_000
+    assert await cache.store(token=(await cache.lookup()).store_token)
+    assert await cache.result() == "HIT_EXACT"
 
 
 async def test_times_to_live_are_spread(cache, redis_server):
@@ -155,7 +171,7 @@ async def test_filling_redis_evicts_and_never_fails(redis_server):
         assert client.info("stats")["evicted_keys"] > 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"rubbish", b"\x02" + bytes(60), b"\x01" + bytes(60)])
+@pytest.mark.parametrize("damage", [b"", b"rubbish", b"\x40" + bytes(60), b"\x01" + bytes(60)])
 async def test_poisoned_values_are_misses_and_deleted(cache, redis_server, damage):
     await stored(cache)
     await until(cache, "HIT_EXACT")

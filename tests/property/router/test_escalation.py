@@ -109,7 +109,7 @@ class Neighbours:
     def __init__(self, confidence):
         self.confidence, self.stored = confidence, []
 
-    async def lookup(self, place, *, budget):
+    async def lookup(self, place, *, budget, token_only=False):
         return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS)
 
     async def store(self, place, answer, *, budget):

@@ -10,6 +10,7 @@ from tiermesh.cache.answers import AnswerCache, Result
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
 from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.keys import generation_key, place_of
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
@@ -37,9 +38,17 @@ class Kit:
             random_fraction=lambda: self.fraction,
             random_generation=lambda: next(generations).to_bytes(8, "big"),
         )
+        self.invalidation = Invalidation(
+            self.store,
+            self.access,
+            longest_s=600,
+            random_generation=lambda: next(generations).to_bytes(8, "big"),
+        )
 
-    async def keep(self, answer=None, tenant="local", question=QUESTION, ttl_s=None):
-        return await self.cache.keep(tenant, question, answer or make_answer("x"), ttl_s=ttl_s, budget=Budget.of(10))
+    async def keep(self, answer=None, tenant="local", question=QUESTION, ttl_s=None, token=b""):
+        return await self.cache.keep(
+            tenant, question, answer or make_answer("x"), ttl_s=ttl_s, budget=Budget.of(10), token=token
+        )
 
     async def lookup(self, tenant="local", question=QUESTION):
         return await self.cache.lookup(tenant, question, Budget.of(10))
@@ -96,7 +105,7 @@ async def test_a_tenant_is_forgotten_at_once_and_another_is_not(kit):
     for question in questions:
         await kit.keep(question=question)
         await kit.keep(question=question, tenant="other")
-    assert await kit.cache.forget_tenant("local", Budget.of(10)) == 5
+    assert await kit.invalidation.forget_tenant("local", Budget.of(10)) == 5
     assert [await kit.result(question=q) for q in questions] == [Result.MISS] * 5
     assert [await kit.result(question=q, tenant="other") for q in questions] == [Result.HIT] * 5
     await kit.keep()
@@ -109,7 +118,7 @@ async def test_an_answer_on_its_way_into_the_store_is_forgotten_too(kit):
 
     async def settle_and_be_overtaken(key, fresh):
         generation = await settle(key, fresh)
-        await kit.cache.forget_tenant("local", Budget.of(10))
+        await kit.invalidation.forget_tenant("local", Budget.of(10))
         return generation
 
     kit.store.settle = settle_and_be_overtaken
@@ -121,7 +130,7 @@ async def test_losing_a_generation_never_brings_forgotten_answers_back(kit):
     await kit.keep()
     place = place_of("local", QUESTION)
     old = kit.store.values[place.entry]
-    await kit.cache.forget_tenant("local", Budget.of(10))
+    await kit.invalidation.forget_tenant("local", Budget.of(10))
     del kit.store.values[place.generation]
     kit.store.values[place.entry] = old
     assert await kit.result() is Result.MISS
@@ -132,15 +141,15 @@ async def test_losing_a_generation_never_brings_forgotten_answers_back(kit):
 async def test_a_full_store_still_forgets(kit):
     await kit.keep()
     kit.store.full = True
-    await kit.cache.forget_tenant("local", Budget.of(10))
+    await kit.invalidation.forget_tenant("local", Budget.of(10))
     assert await kit.result() is Result.MISS
 
 
 async def test_one_answer_is_forgotten(kit):
     await kit.keep()
     await kit.keep(question=fingerprint("other"))
-    assert await kit.cache.forget("local", QUESTION, Budget.of(10)) == 1
-    assert await kit.cache.forget("local", QUESTION, Budget.of(10)) == 0
+    assert await kit.invalidation.forget("local", QUESTION, Budget.of(10)) == 1
+    assert await kit.invalidation.forget("local", QUESTION, Budget.of(10)) == 0
     assert await kit.result() is Result.MISS
     assert await kit.result(question=fingerprint("other")) is Result.HIT
 
@@ -149,15 +158,15 @@ async def test_forgetting_is_not_claimed_while_the_store_is_down(kit):
     await kit.keep()
     kit.store.down = True
     with pytest.raises(Unavailable):
-        await kit.cache.forget("local", QUESTION, Budget.of(10))
+        await kit.invalidation.forget("local", QUESTION, Budget.of(10))
     with pytest.raises(Unavailable):
-        await kit.cache.forget_tenant("local", Budget.of(10))
+        await kit.invalidation.forget_tenant("local", Budget.of(10))
 
 
 async def test_a_damaged_value_is_a_miss_and_deleted(kit):
     await kit.keep()
     entry = place_of("local", QUESTION).entry
-    kit.store.values[entry] = b"\x09" + kit.store.values[entry][1:]
+    kit.store.values[entry] = b"\x40" + kit.store.values[entry][1:]
     assert await kit.result() is Result.MISS
     assert entry not in kit.store.values
     await kit.keep()
@@ -200,3 +209,105 @@ async def test_a_full_store_says_not_stored_and_still_finds(kit):
     kit.store.full = True
     assert not await kit.keep(question=fingerprint("other"))
     assert await kit.result() is Result.HIT
+
+
+async def test_a_value_of_a_later_release_is_a_miss_that_leaves_it_alone(kit):
+    await kit.keep()
+    entry = place_of("local", QUESTION).entry
+    later = b"\x02" + kit.store.values[entry][1:]
+    kit.store.values[entry] = later
+    assert await kit.result() is Result.MISS
+    assert kit.store.values[entry] == later
+    assert await kit.keep(token=(await kit.lookup()).token)
+    assert await kit.result() is Result.HIT
+
+
+async def invalidate(kit, way):
+    budget = Budget.of(10)
+    if way == "tenant":
+        await kit.invalidation.forget_tenant("local", budget)
+    elif way == "tags":
+        await kit.invalidation.forget_tags("local", ["any"], budget)
+    else:
+        await kit.invalidation.forget("local", QUESTION, budget)
+
+
+WAYS = ["tenant", "tags", "one"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_answer_begun_before_an_invalidation_is_not_kept_after_it(kit, way, known):
+    if known:
+        await kit.keep(question=fingerprint("makes a generation"))
+    begun = (await kit.lookup()).token
+    await invalidate(kit, way)
+    assert not await kit.keep(token=begun)
+    assert await kit.result() is Result.MISS
+    again = (await kit.lookup()).token
+    assert await kit.keep(token=again)
+    assert await kit.result() is Result.HIT
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_stale_answer_made_anew_is_overtaken_too(kit, way):
+    tagged = make_answer("x")
+    tagged.tags[:] = ["any"]
+    await kit.keep(tagged)
+    begun = (await kit.lookup()).token
+    await invalidate(kit, way)
+    assert not await kit.keep(make_answer("late"), token=begun)
+    assert await kit.result() is Result.MISS
+
+
+async def test_forgetting_one_answer_leaves_other_late_ones_alone(kit):
+    other = fingerprint("other")
+    begun = (await kit.lookup(question=other)).token
+    await invalidate(kit, "one")
+    assert await kit.keep(question=other, token=begun)
+
+
+async def test_forgotten_twice_only_what_began_after_the_second_time_is_kept(kit):
+    await invalidate(kit, "one")
+    between = (await kit.lookup()).token
+    await invalidate(kit, "one")
+    assert not await kit.keep(token=between)
+    assert await kit.keep(token=(await kit.lookup()).token)
+
+
+async def test_a_tombstone_goes_when_no_request_can_be_that_old(kit):
+    begun = (await kit.lookup()).token
+    await invalidate(kit, "one")
+    entry = place_of("local", QUESTION).entry
+    assert entry in kit.store.values
+    kit.clock.advance(601)
+    assert await kit.result() is Result.MISS
+    assert entry not in kit.store.values
+    assert await kit.keep(token=begun)
+
+
+async def test_a_full_store_that_takes_no_tombstone_forgets_more_and_never_less(kit):
+    await kit.keep()
+    begun = (await kit.lookup()).token
+    kit.store.full = True
+    await invalidate(kit, "one")
+    kit.store.full = False
+    assert not await kit.keep(token=begun)
+    assert await kit.result() is Result.MISS
+
+
+async def test_a_lookup_that_could_not_ask_hands_out_a_token_that_keeps_nothing(kit):
+    kit.store.down = True
+    begun = (await kit.lookup()).token
+    kit.store.down = False
+    kit.clock.advance(2)
+    assert not await kit.keep(token=begun)
+
+
+async def test_a_token_can_be_had_without_the_answer(kit):
+    await kit.keep()
+    budget = Budget.of(10)
+    found = await kit.cache.token("local", QUESTION, budget)
+    assert (found.result, found.answer) == (Result.MISS, None)
+    assert await kit.keep(make_answer("anew"), token=found.token)
+    assert (await kit.lookup()).answer.deltas[0].text == "anew"

@@ -43,13 +43,18 @@ def test_another_generation_is_stale_and_not_poisoned():
         decode(encode(generation=b"87654321"))
 
 
+def test_what_a_later_release_wrote_is_left_to_it():
+    with pytest.raises(StaleValue):
+        decode(b"\x02" + encode()[1:])
+
+
 @pytest.mark.parametrize(
     "value",
     [
         b"",
         b"x",
         bytes(25),
-        b"\x02" + encode()[1:],
+        b"\x20" + encode()[1:],
         encode()[:-1],
         encode() + b"\0",
         encode(key=b"other"),

@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.cache.keys import FINGERPRINT_BYTES
+from tiermesh.cache.tokens import TOKEN_BYTES
 from tiermesh.shared.errors import InvalidRequest
 
 
@@ -101,6 +102,16 @@ def check_semantic(query: cache_pb2.SemanticQuery) -> None:
         InvalidRequest: its partition is no SHA-256.
     """
     check_fingerprint(query.partition, field="semantic.partition")
+
+
+def check_token(token: bytes) -> None:
+    """Checks what a lookup handed out, where it is given back.
+
+    Raises:
+        InvalidRequest: it is of another length.
+    """
+    if token and len(token) != TOKEN_BYTES:
+        raise InvalidRequest(f"token has {len(token)} bytes; give back LookupResponse.store_token", field="token")
 
 
 def check_tags(tags: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from tiermesh.cache.codec import Codec
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 from tiermesh.cache.follower import Follower
 from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.layered import LayeredCache
 from tiermesh.cache.local import LocalAnswers
@@ -37,6 +38,8 @@ from tiermesh.shared.rpc import Service, open_server, serve_until_signal
 from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 
 _log = get_logger(__name__)
+_STORING_S = 60.0
+"""What storing an answer may take, once it is made, at the very most."""
 _LOCAL_S = 60.0
 """Longest time that an answer is given from a replica's own memory without asking the store."""
 
@@ -82,13 +85,21 @@ async def wire(
         clock=clock,
         timeout_s=config.cache.store_timeout_ms / 1000,
         random_fraction=(rng or random.Random()).random,  # noqa: S311 -- jitter, not a secret
-        random_generation=lambda: secrets.token_bytes(GENERATION_BYTES),
+        random_generation=_random_generation,
+        local=local,
+        log=log,
+    )
+    invalidation = Invalidation(
+        store,
+        access,
+        longest_s=config.deadlines.max_ms / 1000 + _STORING_S,
+        random_generation=_random_generation,
         local=local,
         log=log,
     )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
     metrics = CacheMetrics(meter, is_down=lambda: circuit.is_open)
-    servicer = CacheServicer(LayeredCache(exact, tier, log, access, clock), clock, metrics)
+    servicer = CacheServicer(LayeredCache(exact, invalidation, tier, log, access, clock), clock, metrics)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
     following: asyncio.Task[None] | None = None
     if log is not None and local is not None:
@@ -108,6 +119,10 @@ class SemanticParts:
 
     make_neighbours: Callable[[], Neighbours]
     embedder: Embedder | None
+
+
+def _random_generation() -> bytes:
+    return secrets.token_bytes(GENERATION_BYTES)
 
 
 def _local_layer(config: TiermeshConfig, clock: Clock) -> LocalAnswers:

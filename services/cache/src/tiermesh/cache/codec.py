@@ -20,6 +20,8 @@ from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.tags import MODEL, effective
 
 VERSION = b"\x01"
+_NEWEST = 31
+"""Format versions that a later release may write; during its rollout they are its own, and left alone."""
 _CHECKSUM_BYTES = 16
 _HEADER_BYTES = len(VERSION) + GENERATION_BYTES + _CHECKSUM_BYTES
 
@@ -29,7 +31,7 @@ class PoisonedValue(Exception):
 
 
 class StaleValue(Exception):
-    """A stored value is sound but belongs to a generation that was invalidated."""
+    """A stored value is not damaged, but of a generation that was invalidated, or of a later release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Codec:
         if len(value) <= _HEADER_BYTES:
             raise PoisonedValue("shorter than its header")
         if value[:1] != VERSION:
+            if VERSION[0] < value[0] <= _NEWEST:
+                raise StaleValue("of another release's format")
             raise PoisonedValue(f"format version {value[0]}, not {VERSION[0]}")
         stored_under = value[1 : 1 + GENERATION_BYTES]
         payload = value[_HEADER_BYTES:]

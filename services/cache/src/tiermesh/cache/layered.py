@@ -8,6 +8,7 @@ from functools import partial
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.answers import AnswerCache, Found, Result
+from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.keys import Place
 from tiermesh.cache.ports import ChangeLog
 from tiermesh.cache.semantic.records import encode
@@ -32,6 +33,7 @@ class LayeredCache:
 
     Args:
         exact: The exact tier.
+        invalidation: Forgets answers.
         semantic: The semantic tier; None where it is off.
         log: Where answered questions are told; None where nobody listens.
         access: Bounds what telling may cost.
@@ -41,12 +43,14 @@ class LayeredCache:
     def __init__(
         self,
         exact: AnswerCache,
+        invalidation: Invalidation,
         semantic: SemanticTier | None,
         log: ChangeLog | None,
         access: StoreAccess,
         clock: Clock,
     ) -> None:
         self.exact = exact
+        self.invalidation = invalidation
         self._semantic = semantic
         self._log = log
         self._access = access
@@ -55,6 +59,8 @@ class LayeredCache:
     async def lookup(self, request: cache_pb2.LookupRequest, budget: Budget) -> Looked:
         """Finds an answer; an exact one wins."""
         tenant = request.key.tenant
+        if request.token_only:
+            return Looked(await self.exact.token(tenant, request.key.fingerprint, budget))
         began = self._clock.monotonic()
         found = await self.exact.lookup(tenant, request.key.fingerprint, budget)
         if found.result is not Result.MISS or self._semantic is None or not request.HasField("semantic"):
@@ -68,7 +74,7 @@ class LayeredCache:
         place = Place(entry.rpartition(b":")[0] + b":generation", entry)
         similar = await self.exact.lookup_at(place, budget, spent_s=spent_s)
         if similar.result is Result.HIT:
-            return Looked(replace(similar, result=Result.HIT_SEMANTIC), match)
+            return Looked(replace(similar, result=Result.HIT_SEMANTIC, token=found.token), match)
         if similar.result is Result.MISS:
             # Expired, evicted or invalidated: the question is of no more use either.
             self._semantic.index.remove(entry)
@@ -77,7 +83,14 @@ class LayeredCache:
     async def keep(self, request: cache_pb2.StoreRequest, *, ttl_s: float | None, budget: Budget) -> bool:
         """Keeps an answer, and tells the replicas of its question where other wordings may have it."""
         answer = request.answer
-        kept = await self.exact.keep(request.key.tenant, request.key.fingerprint, answer, ttl_s=ttl_s, budget=budget)
+        kept = await self.exact.keep(
+            request.key.tenant,
+            request.key.fingerprint,
+            answer,
+            ttl_s=ttl_s,
+            budget=budget,
+            token=request.token,
+        )
         if kept is None:
             return False
         if self._semantic is None or self._log is None or not request.HasField("semantic"):

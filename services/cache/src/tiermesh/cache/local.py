@@ -16,10 +16,19 @@ from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
 from tiermesh.shared.clock import Clock
 
 
-@dataclass(slots=True)
-class _Kept:
+@dataclass(frozen=True, slots=True)
+class Local:
+    """An answer as it was read from the store."""
+
     answer: cache_pb2.CachedAnswer
     stored_bytes: int
+    token: bytes
+    """Of the lookup that read it."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    local: Local
     size_bytes: int
     ends: float
     used_at: float
@@ -59,8 +68,8 @@ class LocalAnswers:
         """Memory taken, as serialized sizes."""
         return self._bytes
 
-    def get(self, key: bytes) -> tuple[cache_pb2.CachedAnswer, int] | None:
-        """Returns an answer and its size in the store."""
+    def get(self, key: bytes) -> Local | None:
+        """Returns an answer."""
         kept = self._kept.get(key)
         if kept is None or not self.is_current():
             return None
@@ -69,11 +78,11 @@ class LocalAnswers:
             self.drop(key)
             return None
         kept.used_at = now
-        return kept.answer, kept.stored_bytes
+        return kept.local
 
-    def put(self, key: bytes, answer: cache_pb2.CachedAnswer, stored_bytes: int, *, epoch: int, lives_s: float) -> None:
+    def put(self, key: bytes, local: Local, *, epoch: int, lives_s: float) -> None:
         """Keeps an answer that was read while `epoch` was the count, for at most `lives_s` seconds."""
-        size = answer.ByteSize()
+        size = local.answer.ByteSize()
         if epoch != self.epoch or size > self._max_bytes or not self._max_entries or not self.is_current():
             return
         if lives_s <= 0:
@@ -82,7 +91,7 @@ class LocalAnswers:
         now = self._clock.monotonic()
         while self._kept and (len(self._kept) >= self._max_entries or self._bytes + size > self._max_bytes):
             self._evict(now)
-        self._kept[key] = _Kept(answer, stored_bytes, size, now + min(self._hold_s, lives_s), now)
+        self._kept[key] = _Kept(local, size, now + min(self._hold_s, lives_s), now)
         self._keys.add(key)
         self._bytes += size
 
@@ -107,5 +116,5 @@ class LocalAnswers:
         self._remove(least_worth(((key, self._worth(self._kept[key])) for key in self._keys.sample()), now))
 
     def _worth(self, kept: _Kept) -> Worth:
-        usage = kept.answer.usage
+        usage = kept.local.answer.usage
         return Worth(usage.prompt_token_count + 4 * usage.completion_token_count, kept.size_bytes, kept.used_at)

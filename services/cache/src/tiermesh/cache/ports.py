@@ -26,6 +26,10 @@ class AnswerStore(Protocol):
         """Sets a value that expires. Returns False where a living store refuses, such as a full one."""
         ...
 
+    async def write_over(self, key: bytes, value: bytes, ttl_ms: int, tombstone: bytes) -> bool:
+        """Does the same, unless another tombstone than this one lies there; tells whether it was written."""
+        ...
+
     async def replace(self, key: bytes, value: bytes) -> bool:
         """Sets a value that does not expire. Returns False where a living store refuses."""
         ...

@@ -13,6 +13,7 @@ from tiermesh.cache.admission import (
     check_semantic,
     check_tags,
     check_tenant,
+    check_token,
     check_ttl,
 )
 from tiermesh.cache.answers import Result
@@ -56,6 +57,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             similarity=looked.match.similarity,
             refused_by=looked.match.refused_by,
             stale=stale,
+            store_token=looked.found.token,
         )
         if answer is not None:
             # The cache's own, and no part of what was answered.
@@ -71,6 +73,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         if request.HasField("semantic"):
             check_semantic(request.semantic)
         check_tags(request.tags)
+        check_token(request.token)
         prompt = [PROMPT + request.prompt_version] if request.prompt_version else []
         request.answer.tags[:] = [*request.tags, *prompt]
         # How long it is fresh is for the cache to say, not for whoever stores it.
@@ -87,18 +90,18 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         ways = [bool(way) for way in (request.fingerprint, request.tags, request.model, request.prompt_version)]
         if sum(ways) > 1:
             raise InvalidRequest("set one of fingerprint, tags, model and prompt_version", field="fingerprint")
-        exact, budget, removed = self._cache.exact, current_budget(), 0
+        forgetting, budget, removed = self._cache.invalidation, current_budget(), 0
         if request.fingerprint:
             check_fingerprint(request.fingerprint, field="fingerprint")
-            removed = await exact.forget(request.tenant, request.fingerprint, budget)
+            removed = await forgetting.forget(request.tenant, request.fingerprint, budget)
         elif request.tags:
-            await exact.forget_tags(request.tenant, list(request.tags), budget)
+            await forgetting.forget_tags(request.tenant, list(request.tags), budget)
         elif request.model:
-            await exact.forget_tags(request.tenant, [MODEL + request.model], budget)
+            await forgetting.forget_tags(request.tenant, [MODEL + request.model], budget)
         elif request.prompt_version:
-            await exact.forget_tags(request.tenant, [PROMPT + request.prompt_version], budget)
+            await forgetting.forget_tags(request.tenant, [PROMPT + request.prompt_version], budget)
         else:
-            removed = await exact.forget_tenant(request.tenant, budget)
+            removed = await forgetting.forget_tenant(request.tenant, budget)
         get_current_span().set_attribute("tiermesh.cache.removed_count", removed)
         return cache_pb2.InvalidateResponse(removed_count=removed)
 

@@ -24,6 +24,8 @@ class CachePlace:
     key: cache_pb2.CacheKey
     semantic: cache_pb2.SemanticQuery | None = None
     """The question apart from its partition; None where only the very same request may have the answer."""
+    token: bytes = b""
+    """What the lookup handed out: an invalidation since then keeps the answer from being stored."""
 
 
 def cache_key(call: Call) -> cache_pb2.CacheKey:

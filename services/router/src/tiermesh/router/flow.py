@@ -29,6 +29,7 @@ from tiermesh.router.account import Account
 from tiermesh.router.background import BackgroundReruns
 from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
 from tiermesh.router.cache_policy import plan_cache
+from tiermesh.router.cache_reader import CacheReader, Looked
 from tiermesh.router.call import Call
 from tiermesh.router.coalescing.flight import Events, Member
 from tiermesh.router.coalescing.flights import Flights
@@ -55,7 +56,6 @@ from tiermesh.shared.outcomes import is_sampled
 Order = tuple[Call, Decision, router_pb2.CacheStatus.ValueType, CachePlace | None]
 """What `Generation.run` takes."""
 Judging = asyncio.Task[classifier_pb2.ClassifyResponse | None]
-_HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class RequestFlow:
         reruns: BackgroundReruns | None = None,
         outcomes: OutcomeSender | None = None,
     ) -> None:
-        self._cache = cache
+        self._reader = CacheReader(cache)
         self._classifier = classifier
         self._generation = generation
         self._watch = watch
@@ -147,44 +147,36 @@ class RequestFlow:
         pinned_tiers(request.model, config.tiers)
         plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=config.cache.enabled)
         place = cache_place(call) if plan.read or plan.write else None
-        if place is None or not plan.read:
-            return self._run(call, router_pb2.CACHE_STATUS_BYPASS, place if plan.write else None)
-        key = run_key(call, place) if plan.write and config.cache.coalescing != "off" else None
+        if place is None:
+            return self._run(call, Looked())
+        key = run_key(call, place) if plan.read and plan.write and config.cache.coalescing != "off" else None
         if key is not None and (member := self._flights.join(key, call)) is not None:
             return self._follow(member)
         judging: Judging | None = asyncio.create_task(self._classify(call))
         try:
-            cache_status, cached = await self._lookup(call, place)
-            if cached is not None:
-                if cached.stale and plan.write:
-                    self._reruns.start(place.key, partial(self._rerun, call, place))
-                return cached
+            looked = await self._reader.look(call, place, plan)
+            if looked.hit is not None:
+                if looked.hit.stale and looked.keep_at is not None:
+                    self._reruns.start(place.key, partial(self._rerun, call, looked.keep_at))
+                return looked.hit
             # Another one may have begun while this one was looked up.
             if key is not None and (member := self._flights.join(key, call)) is not None:
                 return self._follow(member)
-            run = self._run(call, cache_status, place if plan.write else None, judging=judging)
+            run = self._run(call, looked, judging=judging)
             judging = None
         finally:
             if judging is not None:
                 judging.cancel()
         if key is None:
             return run
-        return lead_run(self._flights.start(key, call, run, again=partial(self._again, place)))
+        return lead_run(self._flights.start(key, call, run, again=partial(self._again, looked)))
 
-    async def _run(
-        self,
-        call: Call,
-        cache_status: router_pb2.CacheStatus.ValueType,
-        keep_at: CachePlace | None,
-        *,
-        judging: Judging | None = None,
-    ) -> Events:
+    async def _run(self, call: Call, looked: Looked, *, judging: Judging | None = None) -> Events:
         """Streams a request's own run.
 
         Args:
             call: The request.
-            cache_status: How the cache took part, for the label.
-            keep_at: Where to keep the answer, or None.
+            looked: What the cache has to do with it.
             judging: Its classification, if that has begun; it is cancelled with the run.
         """
         try:
@@ -192,15 +184,15 @@ class RequestFlow:
         finally:
             if judging is not None:
                 judging.cancel()
-        order = self._order(call, judgement, cache_status, keep_at)
+        order = self._order(call, judgement, looked)
         async with aclosing(self._generation.run(*order)) as events:
             async for event in events:
                 yield event
 
-    def _again(self, place: CachePlace, call: Call) -> Events:
+    def _again(self, looked: Looked, call: Call) -> Events:
         """Streams the run of a request that had followed another's, which failed."""
         self._metrics.promoted()
-        return self._run(call, router_pb2.CACHE_STATUS_MISS, place)
+        return self._run(call, looked)
 
     def _follow(self, member: Member) -> Events:
         self._metrics.coalesced()
@@ -210,46 +202,47 @@ class RequestFlow:
         self,
         call: Call,
         judgement: classifier_pb2.ClassifyResponse | None,
-        cache_status: router_pb2.CacheStatus.ValueType,
-        keep_at: CachePlace | None,
+        looked: Looked,
     ) -> Order:
         observe.record_classification(call.span, judgement)
         call.trail.judgement = judgement
         decision = call.trail.decision = self._decide(call, judgement)
         if decision.refusal is not None:
             raise decision.refusal
-        return _in_lane(call, decision.lane), decision, cache_status, keep_at
+        decision = replace(decision, reasons=(*decision.reasons, *looked.reasons))
+        return _in_lane(call, decision.lane), decision, looked.status, looked.keep_at
 
     async def _rerun(self, call: Call, place: CachePlace) -> None:
         """Makes a stale answer anew, behind all live traffic; what is good enough to keep is stored."""
         call = _in_background(call, self._clock)
-        order = self._order(call, await self._classify(call), router_pb2.CACHE_STATUS_MISS, place)
+        order = self._order(call, await self._classify(call), Looked(router_pb2.CACHE_STATUS_MISS, keep_at=place))
         async with aclosing(self._generation.run(*order)) as events:
             async for _ in events:
                 pass
 
     async def explain(self, call: Call) -> Explanation:
-        """Returns where a valid request would go, without running a model or touching the cache.
+        """Returns where a valid request would go, and what the cache has for it, without running a model.
 
         Raises:
             UnknownModel: the model asked for does not exist.
         """
         request = call.request
         pinned_tiers(request.model, call.snapshot.tiers)
-        judgement = await self._classify(call)
-        observe.record_classification(call.span, judgement)
-        decision = self._decide(call, judgement)
         enabled = call.snapshot.config.cache.enabled
         plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=enabled)
+        looking = self._reader.look(call, cache_place(call), plan)
+        looked, judgement = await asyncio.gather(looking, self._classify(call))
+        observe.record_classification(call.span, judgement)
+        decision = self._decide(call, judgement)
         first = decision.candidates[0] if decision.candidates else None
-        reasons = decision.reasons if decision.refusal is None else (*decision.reasons, decision.refusal.reason.lower())
+        refused = () if decision.refusal is None else (decision.refusal.reason.lower(),)
         label = decided_label(
             call,
             decision,
             tier=first.name if first else "",
             model=first.public_model if first else "",
-            cache_status=router_pb2.CACHE_STATUS_UNSPECIFIED if plan.read else router_pb2.CACHE_STATUS_BYPASS,
-            reasons=reasons,
+            cache_status=looked.status,
+            reasons=(*decision.reasons, *looked.reasons, *refused),
             open_breakers=self._watch.breakers.open_for(request.priority),
             simulated=first is not None and first.backend == "simulated",
         )
@@ -295,23 +288,6 @@ class RequestFlow:
             return judgement
         finally:
             call.account.add("classifier", begin, budget=budget, outcome=outcome)
-
-    async def _lookup(
-        self, call: Call, place: CachePlace
-    ) -> tuple[router_pb2.CacheStatus.ValueType, cache_pb2.LookupResponse | None]:
-        cap = call.snapshot.config.deadlines.cache_ms / 1000
-        begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
-        try:
-            found = await self._cache.lookup(place, budget=budget)
-            hit = found.result in _HITS
-            outcome = "hit" if hit else "miss"
-        except TiermeshError as error:
-            outcome = error.reason
-            return router_pb2.CACHE_STATUS_UNAVAILABLE, None
-        finally:
-            call.account.add("cache", begin, budget=budget, outcome=outcome)
-        observe.record_lookup(call.span, found)
-        return (router_pb2.CACHE_STATUS_HIT, found) if hit else (router_pb2.CACHE_STATUS_MISS, None)
 
     def _replay(self, call: Call, found: cache_pb2.LookupResponse) -> Sequence[Event]:
         label, cached = cached_label(call, found), found.answer

@@ -16,8 +16,8 @@ from tiermesh.shared.budget import Budget
 class CachePort(Protocol):
     """Answers given before."""
 
-    async def lookup(self, place: CachePlace, *, budget: Budget) -> cache_pb2.LookupResponse:
-        """Returns what is kept at `place`: a hit or a miss.
+    async def lookup(self, place: CachePlace, *, budget: Budget, token_only: bool = False) -> cache_pb2.LookupResponse:
+        """Returns what is kept at `place`: a hit or a miss; with `token_only`, only what storing there needs.
 
         Raises:
             TiermeshError: the cache or its store did not answer within `budget`.

@@ -49,6 +49,10 @@ class FakeCache(_Told, cache_pb2_grpc.CacheServiceServicer):
         super().__init__()
         self.answers: dict[tuple[str, bytes], cache_pb2.CachedAnswer] = {}
         self.lookups: list[cache_pb2.CacheKey] = []
+        self.tokens: list[cache_pb2.CacheKey] = []
+        """Lookups that only wanted a token."""
+        self.generation = 0
+        """Counts invalidations; answers begun before the last one are not kept."""
         self.stores: list[cache_pb2.StoreRequest] = []
         self.stored = asyncio.Event()
         """Set whenever an answer has been kept."""
@@ -59,14 +63,15 @@ class FakeCache(_Told, cache_pb2_grpc.CacheServiceServicer):
 
     async def Lookup(self, request: cache_pb2.LookupRequest, context: Any) -> cache_pb2.LookupResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Finds an answer."""
-        self.lookups.append(request.key)
+        (self.tokens if request.token_only else self.lookups).append(request.key)
         await self._obey()
         if self.store_unavailable:
             return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE)
         answer = self.answers.get((request.key.tenant, request.key.fingerprint))
-        if answer is None:
-            return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS)
-        return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_HIT_EXACT, answer=answer)
+        token = self.generation.to_bytes(16, "big")
+        if answer is None or request.token_only:
+            return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS, store_token=token)
+        return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_HIT_EXACT, answer=answer, store_token=token)
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps an answer."""
@@ -74,12 +79,15 @@ class FakeCache(_Told, cache_pb2_grpc.CacheServiceServicer):
         if self.store_gate is not None:
             await self.store_gate.wait()
         self.stores.append(request)
+        if request.token and request.token != self.generation.to_bytes(16, "big"):
+            return cache_pb2.StoreResponse(stored=False)
         self.answers[request.key.tenant, request.key.fingerprint] = request.answer
         self.stored.set()
         return cache_pb2.StoreResponse(stored=True)
 
     async def Invalidate(self, request: cache_pb2.InvalidateRequest, context: Any) -> cache_pb2.InvalidateResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Forgets all of a tenant."""
+        self.generation += 1
         gone = [key for key in self.answers if key[0] == request.tenant]
         for key in gone:
             del self.answers[key]

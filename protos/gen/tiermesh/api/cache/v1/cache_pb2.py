@@ -27,33 +27,33 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from tiermesh.api.common.v1 import answer_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_answer__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tiermesh/api/cache/v1/cache.proto\x12\x15tiermesh.api.cache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#tiermesh/api/common/v1/answer.proto\"/\n\x08\x43\x61\x63heKey\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\"\xef\x02\n\x0c\x43\x61\x63hedAnswer\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x06\x64\x65ltas\x18\x03 \x03(\x0b\x32\x1d.tiermesh.api.common.v1.Delta\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x11\n\ttask_type\x18\x08 \x01(\t\x12\x12\n\ncomplexity\x18\t \x01(\x01\x12\x0c\n\x04tags\x18\n \x03(\t\x12\x34\n\x10\x66resh_until_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"C\n\rSemanticQuery\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttask_type\x18\x03 \x01(\t\"u\n\rLookupRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x36\n\x08semantic\x18\x02 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\"\xb0\x01\n\x0eLookupResponse\x12\x32\n\x06result\x18\x01 \x01(\x0e\x32\".tiermesh.api.cache.v1.CacheResult\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12\x12\n\nsimilarity\x18\x03 \x01(\x01\x12\x12\n\nrefused_by\x18\x04 \x01(\t\x12\r\n\x05stale\x18\x05 \x01(\x08\"\xf7\x01\n\x0cStoreRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x08semantic\x18\x04 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\x1f\n\rStoreResponse\x12\x0e\n\x06stored\x18\x01 \x01(\x08\"m\n\x11InvalidateRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\"+\n\x12InvalidateResponse\x12\x15\n\rremoved_count\x18\x01 \x01(\x05*\xa1\x01\n\x0b\x43\x61\x63heResult\x12\x1c\n\x18\x43\x41\x43HE_RESULT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_RESULT_MISS\x10\x01\x12\x1a\n\x16\x43\x41\x43HE_RESULT_HIT_EXACT\x10\x02\x12\"\n\x1e\x43\x41\x43HE_RESULT_STORE_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x43\x41\x43HE_RESULT_HIT_SEMANTIC\x10\x04\x32\x9c\x02\n\x0c\x43\x61\x63heService\x12U\n\x06Lookup\x12$.tiermesh.api.cache.v1.LookupRequest\x1a%.tiermesh.api.cache.v1.LookupResponse\x12R\n\x05Store\x12#.tiermesh.api.cache.v1.StoreRequest\x1a$.tiermesh.api.cache.v1.StoreResponse\x12\x61\n\nInvalidate\x12(.tiermesh.api.cache.v1.InvalidateRequest\x1a).tiermesh.api.cache.v1.InvalidateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tiermesh/api/cache/v1/cache.proto\x12\x15tiermesh.api.cache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#tiermesh/api/common/v1/answer.proto\"/\n\x08\x43\x61\x63heKey\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\"\xef\x02\n\x0c\x43\x61\x63hedAnswer\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x06\x64\x65ltas\x18\x03 \x03(\x0b\x32\x1d.tiermesh.api.common.v1.Delta\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x11\n\ttask_type\x18\x08 \x01(\t\x12\x12\n\ncomplexity\x18\t \x01(\x01\x12\x0c\n\x04tags\x18\n \x03(\t\x12\x34\n\x10\x66resh_until_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"C\n\rSemanticQuery\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttask_type\x18\x03 \x01(\t\"\x89\x01\n\rLookupRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x36\n\x08semantic\x18\x02 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x12\n\ntoken_only\x18\x03 \x01(\x08\"\xc5\x01\n\x0eLookupResponse\x12\x32\n\x06result\x18\x01 \x01(\x0e\x32\".tiermesh.api.cache.v1.CacheResult\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12\x12\n\nsimilarity\x18\x03 \x01(\x01\x12\x12\n\nrefused_by\x18\x04 \x01(\t\x12\r\n\x05stale\x18\x05 \x01(\x08\x12\x13\n\x0bstore_token\x18\x06 \x01(\x0c\"\x86\x02\n\x0cStoreRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x08semantic\x18\x04 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\x12\r\n\x05token\x18\x07 \x01(\x0c\"\x1f\n\rStoreResponse\x12\x0e\n\x06stored\x18\x01 \x01(\x08\"m\n\x11InvalidateRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\"+\n\x12InvalidateResponse\x12\x15\n\rremoved_count\x18\x01 \x01(\x05*\xa1\x01\n\x0b\x43\x61\x63heResult\x12\x1c\n\x18\x43\x41\x43HE_RESULT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_RESULT_MISS\x10\x01\x12\x1a\n\x16\x43\x41\x43HE_RESULT_HIT_EXACT\x10\x02\x12\"\n\x1e\x43\x41\x43HE_RESULT_STORE_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x43\x41\x43HE_RESULT_HIT_SEMANTIC\x10\x04\x32\x9c\x02\n\x0c\x43\x61\x63heService\x12U\n\x06Lookup\x12$.tiermesh.api.cache.v1.LookupRequest\x1a%.tiermesh.api.cache.v1.LookupResponse\x12R\n\x05Store\x12#.tiermesh.api.cache.v1.StoreRequest\x1a$.tiermesh.api.cache.v1.StoreResponse\x12\x61\n\nInvalidate\x12(.tiermesh.api.cache.v1.InvalidateRequest\x1a).tiermesh.api.cache.v1.InvalidateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiermesh.api.cache.v1.cache_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CACHERESULT']._serialized_start=1388
-  _globals['_CACHERESULT']._serialized_end=1549
+  _globals['_CACHERESULT']._serialized_start=1445
+  _globals['_CACHERESULT']._serialized_end=1606
   _globals['_CACHEKEY']._serialized_start=162
   _globals['_CACHEKEY']._serialized_end=209
   _globals['_CACHEDANSWER']._serialized_start=212
   _globals['_CACHEDANSWER']._serialized_end=579
   _globals['_SEMANTICQUERY']._serialized_start=581
   _globals['_SEMANTICQUERY']._serialized_end=648
-  _globals['_LOOKUPREQUEST']._serialized_start=650
-  _globals['_LOOKUPREQUEST']._serialized_end=767
-  _globals['_LOOKUPRESPONSE']._serialized_start=770
-  _globals['_LOOKUPRESPONSE']._serialized_end=946
-  _globals['_STOREREQUEST']._serialized_start=949
-  _globals['_STOREREQUEST']._serialized_end=1196
-  _globals['_STORERESPONSE']._serialized_start=1198
-  _globals['_STORERESPONSE']._serialized_end=1229
-  _globals['_INVALIDATEREQUEST']._serialized_start=1231
-  _globals['_INVALIDATEREQUEST']._serialized_end=1340
-  _globals['_INVALIDATERESPONSE']._serialized_start=1342
-  _globals['_INVALIDATERESPONSE']._serialized_end=1385
-  _globals['_CACHESERVICE']._serialized_start=1552
-  _globals['_CACHESERVICE']._serialized_end=1836
+  _globals['_LOOKUPREQUEST']._serialized_start=651
+  _globals['_LOOKUPREQUEST']._serialized_end=788
+  _globals['_LOOKUPRESPONSE']._serialized_start=791
+  _globals['_LOOKUPRESPONSE']._serialized_end=988
+  _globals['_STOREREQUEST']._serialized_start=991
+  _globals['_STOREREQUEST']._serialized_end=1253
+  _globals['_STORERESPONSE']._serialized_start=1255
+  _globals['_STORERESPONSE']._serialized_end=1286
+  _globals['_INVALIDATEREQUEST']._serialized_start=1288
+  _globals['_INVALIDATEREQUEST']._serialized_end=1397
+  _globals['_INVALIDATERESPONSE']._serialized_start=1399
+  _globals['_INVALIDATERESPONSE']._serialized_end=1442
+  _globals['_CACHESERVICE']._serialized_start=1609
+  _globals['_CACHESERVICE']._serialized_end=1893
 # @@protoc_insertion_point(module_scope)

@@ -202,6 +202,9 @@ class LookupRequest(_message.Message):
 
     KEY_FIELD_NUMBER: _builtins.int
     SEMANTIC_FIELD_NUMBER: _builtins.int
+    TOKEN_ONLY_FIELD_NUMBER: _builtins.int
+    token_only: _builtins.bool
+    """Whether only `store_token` is wanted, because the answer is to be made anew: the result is a miss then."""
     @_builtins.property
     def key(self) -> Global___CacheKey:
         """What it is filed under."""
@@ -215,10 +218,11 @@ class LookupRequest(_message.Message):
         *,
         key: Global___CacheKey | None = ...,
         semantic: Global___SemanticQuery | None = ...,
+        token_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic", "token_only", b"token_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -235,6 +239,7 @@ class LookupResponse(_message.Message):
     SIMILARITY_FIELD_NUMBER: _builtins.int
     REFUSED_BY_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
+    STORE_TOKEN_FIELD_NUMBER: _builtins.int
     result: Global___CacheResult.ValueType
     """Which layer answered."""
     similarity: _builtins.float
@@ -244,6 +249,10 @@ class LookupResponse(_message.Message):
     stale: _builtins.bool
     """Whether the answer is past its time and may be given only while it is made
     anew. The caller that gets this should run the request in the background and store it.
+    """
+    store_token: _builtins.bytes
+    """To be given to Store with the answer to this request: an answer that was begun before an
+    invalidation is not kept after it.
     """
     @_builtins.property
     def answer(self) -> Global___CachedAnswer:
@@ -257,10 +266,11 @@ class LookupResponse(_message.Message):
         similarity: _builtins.float = ...,
         refused_by: _builtins.str = ...,
         stale: _builtins.bool = ...,
+        store_token: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "similarity", b"similarity", "stale", b"stale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "similarity", b"similarity", "stale", b"stale", "store_token", b"store_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -278,8 +288,13 @@ class StoreRequest(_message.Message):
     SEMANTIC_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
     prompt_version: _builtins.str
     """Version of the prompt template that it was made with; may be empty."""
+    token: _builtins.bytes
+    """`LookupResponse.store_token` of the lookup before the answer was begun. Empty where there was
+    none: an invalidation between the two is not noticed then.
+    """
     @_builtins.property
     def key(self) -> Global___CacheKey:
         """What to file it under."""
@@ -309,10 +324,11 @@ class StoreRequest(_message.Message):
         semantic: Global___SemanticQuery | None = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         prompt_version: _builtins.str = ...,
+        token: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "semantic", b"semantic", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "prompt_version", b"prompt_version", "semantic", b"semantic", "tags", b"tags", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "prompt_version", b"prompt_version", "semantic", b"semantic", "tags", b"tags", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -388,7 +404,7 @@ class InvalidateResponse(_message.Message):
 
     REMOVED_COUNT_FIELD_NUMBER: _builtins.int
     removed_count: _builtins.int
-    """Number of answers removed. 0 for tags, models and prompt versions: their
+    """Number of answers removed, counting those forgotten by hand a short while before. 0 for tags, models and prompt versions: their
     answers count no longer from this moment, and their memory is freed as they expire.
     """
     def __init__(

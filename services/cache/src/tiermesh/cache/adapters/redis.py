@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
+from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.config import ConfigError
 from tiermesh.shared.errors import Unavailable
 
@@ -22,6 +23,12 @@ _CONNECTIONS = 32
 _SOCKET_TIMEOUT_S = 1.0
 """Ends operations that nobody waits for any more; far above what a caller waits."""
 _PAGE = 1000
+_WRITE_OVER = f"""
+local there = redis.call('getrange', KEYS[1], 0, {TOMBSTONE_BYTES})
+if #there == {TOMBSTONE_BYTES} and string.byte(there) == 0 and there ~= ARGV[3] then return 0 end
+redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+return 1
+"""
 _SWAP = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0"
 
 
@@ -52,6 +59,13 @@ class RedisStore:
         """Sets a value that expires. Returns False where Redis is full or read-only."""
         try:
             return bool(await _reply(self._client.set(key, value, px=ttl_ms)))
+        except ResponseError:
+            return False
+
+    async def write_over(self, key: bytes, value: bytes, ttl_ms: int, tombstone: bytes) -> bool:
+        """Does the same, unless another tombstone than this one lies there; tells whether it was written."""
+        try:
+            return bool(await _reply(cast("Any", self._client.eval(_WRITE_OVER, 1, key, value, ttl_ms, tombstone))))
         except ResponseError:
             return False
 

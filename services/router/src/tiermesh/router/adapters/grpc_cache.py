@@ -18,11 +18,11 @@ class GrpcCache:
         self._stub = cache_pb2_grpc.CacheServiceStub(channel)
         self._tracer = tracer
 
-    async def lookup(self, place: CachePlace, *, budget: Budget) -> cache_pb2.LookupResponse:
-        """Returns what is kept at `place`: a hit or a miss."""
+    async def lookup(self, place: CachePlace, *, budget: Budget, token_only: bool = False) -> cache_pb2.LookupResponse:
+        """Returns what is kept at `place`: a hit or a miss; with `token_only`, only what storing there needs."""
         response = await call_unary(
             self._stub.Lookup,
-            cache_pb2.LookupRequest(key=place.key, semantic=place.semantic),
+            cache_pb2.LookupRequest(key=place.key, semantic=place.semantic, token_only=token_only),
             name="CacheService/Lookup",
             budget=budget,
             tracer=self._tracer,
@@ -35,7 +35,7 @@ class GrpcCache:
         """Files an answer; returns whether it was written."""
         response = await call_unary(
             self._stub.Store,
-            cache_pb2.StoreRequest(key=place.key, answer=answer, semantic=place.semantic),
+            cache_pb2.StoreRequest(key=place.key, answer=answer, semantic=place.semantic, token=place.token),
             name="CacheService/Store",
             budget=budget,
             tracer=self._tracer,

@@ -1,0 +1,129 @@
+"""Forgets answers, so that none of them comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from tiermesh.cache.access import StoreAccess
+from tiermesh.cache.keys import generation_key, place_of, tenant_prefix
+from tiermesh.cache.local import LocalAnswers
+from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.tags import invalidated, is_generation
+from tiermesh.cache.tokens import is_tombstone, tombstone
+from tiermesh.shared.budget import Budget
+from tiermesh.shared.errors import Unavailable
+from tiermesh.shared.telemetry import get_logger
+
+_T = TypeVar("_T")
+_log = get_logger(__name__)
+_INSIST_S = 1.0
+_SWAPS = 5
+"""Tries to change a generation that others change at the same time."""
+_SWEEP_S = 2.0
+
+
+class Invalidation:
+    """Forgets one answer, a tenant's, or those with a tag.
+
+    Args:
+        store: Where the bytes are.
+        access: Bounds what the store may cost.
+        longest_s: Longest time that making an answer may take, in seconds. One that is forgotten by hand
+            leaves a tombstone for so long.
+        random_generation: 8 random bytes.
+        local: This replica's own memory; None where there is none.
+        log: Where the other replicas hear of changes; None where nobody listens.
+    """
+
+    def __init__(
+        self,
+        store: AnswerStore,
+        access: StoreAccess,
+        *,
+        longest_s: float,
+        random_generation: Callable[[], bytes],
+        local: LocalAnswers | None = None,
+        log: ChangeLog | None = None,
+    ) -> None:
+        self._store = store
+        self._access = access
+        self._tombstone_ms = round(longest_s * 1000)
+        self._random_generation = random_generation
+        self._local = local
+        self._log = log
+
+    async def forget(self, tenant: str, fingerprint: bytes, budget: Budget) -> int:
+        """Forgets one answer; returns how many there were.
+
+        Raises:
+            Unavailable: the store does not answer, so the answer may still be there.
+        """
+        place = place_of(tenant, fingerprint)
+        _, there = await self._insist(partial(self._store.read, place.generation, place.entry), budget)
+        left = tombstone(self._random_generation())
+        if not await self._insist(partial(self._store.write, place.entry, left, self._tombstone_ms), budget):
+            # A full store takes no tombstone; without a generation nothing is found, and nothing late is kept.
+            await self._insist(partial(self._store.remove, place.generation), budget)
+        await self._tell(place.entry, budget)
+        return int(there is not None and not is_tombstone(there))
+
+    async def forget_tenant(self, tenant: str, budget: Budget) -> int:
+        """Forgets all answers of a tenant at once, then frees their memory as far as time allows.
+
+        Returns:
+            Answers whose memory was freed; what is left expires by itself and is never found.
+
+        Raises:
+            Unavailable: the store does not answer or refuses, so nothing was forgotten.
+        """
+        key = generation_key(tenant)
+        if not await self._insist(partial(self._store.replace, key, self._random_generation()), budget):
+            # A full store still deletes, and without a generation nothing is found either.
+            await self._insist(partial(self._store.remove, key), budget)
+        await self._tell(tenant_prefix(tenant), budget)
+        return await self._sweep(tenant, budget.child(cap=_SWEEP_S))
+
+    async def forget_tags(self, tenant: str, tags: list[str], budget: Budget) -> None:
+        """Forgets the answers with one of these tags at once; their memory is freed as they expire.
+
+        Raises:
+            Unavailable: the store does not answer or refuses, so nothing was forgotten.
+        """
+        key = generation_key(tenant)
+        for _ in range(_SWAPS):
+            present = await self._insist(partial(self._store.settle, key, self._random_generation()), budget)
+            following = invalidated(present, tags, self._random_generation()) if is_generation(present) else None
+            if following is None:
+                break
+            if await self._insist(partial(self._store.swap, key, present, following), budget):
+                await self._tell(tenant_prefix(tenant), budget)
+                return
+        # Too many tags, or too many others at it: forgetting everything forgets these too.
+        await self.forget_tenant(tenant, budget)
+
+    async def _sweep(self, tenant: str, budget: Budget) -> int:
+        kept = generation_key(tenant)
+        removed = cursor = 0
+        try:
+            while not budget.exhausted:
+                page = partial(self._store.page, tenant_prefix(tenant), cursor)
+                cursor, keys = await self._insist(page, budget)
+                entries = [key for key in keys if key != kept]
+                if entries:
+                    removed += await self._insist(partial(self._store.remove, *entries), budget)
+                if cursor == 0:
+                    break
+        except Unavailable as error:
+            _log.warning("forgotten answers are left to expire", removed=removed, error=error.message)
+        return removed
+
+    async def _tell(self, key: bytes, budget: Budget) -> None:
+        if self._local is not None:
+            self._local.drop_prefix(key) if key.endswith(b":") else self._local.drop(key)
+        if self._log is not None:
+            await self._insist(partial(self._log.append_change, key), budget)
+
+    async def _insist(self, operation: Callable[[], Coroutine[Any, Any, _T]], budget: Budget) -> _T:
+        return await self._access.run(operation, budget=budget, cap_s=_INSIST_S, insist=True)
