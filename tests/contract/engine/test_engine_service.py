@@ -294,6 +294,21 @@ async def test_load_is_reported_at_once_and_at_every_change():
         watch.cancel()
 
 
+async def test_an_answer_tells_the_load_of_its_engine_at_its_start_and_its_end():
+    async with running(simulated()) as served:
+        watch = served.stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=20)
+        instance = (await anext(aiter(watch))).instance
+        watch.cancel()
+        events = await served.events()
+        told = {event.WhichOneof("event"): event.load for event in events if event.HasField("load")}
+        assert set(told) == {"started", "done"}
+        assert all(load.instance == instance and load.slot_count for load in told.values())
+        assert told["started"].running_count == 1
+        assert told["done"].generated_token_count > 0
+    async with running(simulated()) as another:
+        assert (await another.events())[0].load.instance != instance
+
+
 async def test_watches_end_when_the_server_is_about_to_drain():
     async with running(simulated()) as served:
         watch = aiter(served.stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=20))

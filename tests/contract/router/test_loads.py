@@ -9,6 +9,7 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import QueueFull
+from tiermesh.shared.testing import answer_steps
 
 BUSY = engine_pb2.WatchLoadResponse(running_count=4, waiting_count=4, slot_count=4, queue_limit=8)
 FREE = engine_pb2.WatchLoadResponse(running_count=1, slot_count=4, queue_limit=8)
@@ -97,6 +98,22 @@ async def test_an_escalation_does_not_go_to_a_backlogged_tier():
             while (answer := await mesh.generate(ask(f"try {n}"))).route.tier != "l1":
                 n += 1
         assert list(answer.last.done.reasons) == ["escalation_skipped=load"]
+
+
+async def test_an_answer_tells_of_its_engines_load_before_the_next_report():
+    # Nobody watches here: what is known came with the answer.
+    async with running_router() as mesh:
+        steps = answer_steps("l1 ", "says")
+        for step in (steps[0], steps[-1]):
+            step.load.CopyFrom(BUSY)
+        mesh.engines["l1"].steps = steps
+
+        async def spilled():
+            # Feedback counts for two seconds; should that pass between the two, they are asked again.
+            assert (await mesh.generate(ask(model="tier:l1"))).error is None
+            return list((await mesh.explain()).route.reasons) == ["rule:question", "spilled:l1"]
+
+        await eventually(spilled)
 
 
 async def test_reports_are_in_no_trace():

@@ -1,23 +1,14 @@
 """Circuit breakers by priority: a real router before a real Envoy, and engines that hold what they get."""
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
 
-import grpc
 import pytest
 from harness.eventually import eventually
-from harness.router import METADATA, Answer, ask
+from harness.routed import rest, routed_through
 from harness.stub_services import running_stub
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.router.app import wire
-from tiermesh.router.settings import Settings, make_snapshot
-from tiermesh.shared.endpoints import engine_cluster, mesh_target, replica_endpoint
+from tiermesh.shared.endpoints import engine_cluster, replica_endpoint
 from tiermesh.shared.errors import BreakerOpen
-from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
-from tiermesh.shared.testing import recorded_tracing
 
 pytestmark = pytest.mark.envoy
 
@@ -32,76 +23,16 @@ SECTIONS = {
 }
 
 
-class Asked:
-    """A router whose engines are reached through Envoy."""
-
-    def __init__(self, channel, metrics, tracing):
-        self.stub = router_pb2_grpc.RouterServiceStub(channel)
-        self.metrics, self.tracing = metrics, tracing
-
-    async def send(self, text, **fields):
-        """Returns the call and its first event, or the error that came instead."""
-        call = self.stub.Generate(ask(text, **fields), timeout=60, metadata=METADATA)
-        answer = Answer()
-        try:
-            answer.messages.append(await call.read())
-        except grpc.aio.AioRpcError as error:
-            answer.error = error_from_rpc(error)
-        return call, answer
-
-    async def whole(self, text, **fields):
-        call, answer = await self.send(text, **fields)
-        return answer if answer.error is not None else await rest(call, answer)
-
-    async def breaker_open(self, tier, **fields):
-        request = router_pb2.ExplainRequest(request=ask(**fields))
-        route = (await self.stub.Explain(request, timeout=20, metadata=METADATA)).route
-        return {verdict.tier: verdict.breaker_open for verdict in route.verdicts}[tier]
-
-    def figures(self, name):
-        data = self.metrics.get_metrics_data()
-        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
-        return {tuple(sorted(p.attributes.items())): p.value for m in found for p in m.data.data_points}
-
-
-async def rest(call, answer):
-    """Reads an answer to its end."""
-    while (event := await call.read()) is not grpc.aio.EOF:
-        answer.messages.append(event)
-    return answer
-
-
-@asynccontextmanager
-async def asked_through(plane):
-    channels = {}
-
-    def connect(cluster):
-        if cluster not in channels:
-            channels[cluster] = open_channel(mesh_target(plane.config), authority=cluster)
-        return channels[cluster]
-
-    with recorded_tracing() as tracing:
-        async with AsyncExitStack() as stack:
-            reader = InMemoryMetricReader()
-            provider = MeterProvider([reader], shutdown_on_exit=False)
-            stack.callback(provider.shutdown)
-            settings = Settings(make_snapshot(plane.config, rules=b"", loaded_at=1.0))
-            wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=provider.get_meter("tiermesh"))
-            server = await stack.enter_async_context(
-                open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60)
-            )
-            channel = await stack.enter_async_context(open_channel(f"127.0.0.1:{server.port}"))
-            yield Asked(channel, reader, tracing)
-            await wired.stores.drain()
-            for opened in channels.values():
-                await opened.close()
+async def breaker_open(mesh, tier, **fields):
+    route = await mesh.explain(**fields)
+    return {verdict.tier: verdict.breaker_open for verdict in route.verdicts}[tier]
 
 
 async def test_batch_is_refused_first_then_interactive_moves_on_and_both_close_again(data_plane):
     async with (
         data_plane(**SECTIONS) as plane,
         running_stub(replica_endpoint(plane.config, engine_cluster("l2"), 0)) as large,
-        asked_through(plane) as mesh,
+        routed_through(plane) as mesh,
     ):
         await plane.envoy.healthy("engine-l2")
         # A burst of batch work: one gets in, the rest is refused at once and not sent to the dearer tier.
@@ -133,7 +64,7 @@ async def test_batch_is_refused_first_then_interactive_moves_on_and_both_close_a
         # Explained while it is open: the router forgets a refusal within a second, so it is asked again until seen.
         async def seen_open():
             await mesh.whole("ok", priority=BATCH)
-            return await mesh.breaker_open("l1", priority=BATCH)
+            return await breaker_open(mesh, "l1", priority=BATCH)
 
         await eventually(seen_open)
         counted = mesh.figures("tiermesh.breaker.refusals")
@@ -152,7 +83,7 @@ async def test_batch_is_refused_first_then_interactive_moves_on_and_both_close_a
                 return answer.error is None and answer.route.tier == "l1"
 
             await eventually(let_in)
-            assert not await mesh.breaker_open("l1", **fields)
+            assert not await breaker_open(mesh, "l1", **fields)
         assert not mesh.figures("tiermesh.breaker.open")
         assert await plane.envoy.stat("cluster.engine-l1.circuit_breakers.high.rq_open") == 0
         assert "batch" in {seen.get("x-tiermesh-priority") for seen in plane.engine.seen.metadata}

@@ -82,6 +82,35 @@ def test_an_idle_quota_saves_no_more_than_its_burst():
     assert not quota.open
 
 
+@pytest.mark.parametrize("routers", [1, 2, 5, 10])
+def test_the_quota_holds_for_the_mesh_however_many_routers_share_it(routers):
+    quotas = [EscalationQuota(burst=10, routers=lambda: routers) for _ in range(routers)]
+    escalated = 0
+    for n in range(4000):
+        # Envoy spreads requests; every answer is doubtful.
+        quota = quotas[n % routers]
+        quota.earn(share=0.1, burst=10)
+        if quota.open:
+            quota.take()
+            escalated += 1
+    assert 400 - routers <= escalated <= 410
+
+
+def test_routers_that_come_share_the_burst_from_their_next_request_on():
+    routers = 1
+    quota = EscalationQuota(burst=10, routers=lambda: routers)
+    routers = 5
+    quota.earn(share=0.0, burst=10)
+    taken = 0
+    while quota.open:
+        quota.take()
+        taken += 1
+    assert taken == 2
+    # Nobody's purse is too small for a single one, and a router that is not listed yet divides by nothing.
+    assert EscalationQuota(burst=1, routers=lambda: 8).open
+    assert EscalationQuota(burst=1, routers=lambda: 0).open
+
+
 def answered(estimates, tier="l2", *, prefill=0.2, decode=0.9, prompt=100, answer=10):
     estimates.answered(tier, prefill_s=prefill, decode_s=decode, prompt_tokens=prompt, answer_tokens=answer, choices=1)
 
@@ -137,17 +166,56 @@ def test_a_load_counts_until_the_next_or_two_seconds_after_the_last():
     clock = FakeClock()
     loads = TierLoads(clock)
     busy = TierLoad(running=4, waiting=4, slots=4, queue_limit=64)
-    loads.report("l1", busy)
+    loads.report("l1", "a", busy)
     clock.advance(3600)
     assert loads.current() == {"l1": busy}
-    loads.ended("l1")
+    loads.ended("l1", "a")
     clock.advance(STALE_S - 0.1)
-    loads.ended("l1")
+    loads.ended("l1", "a")
     assert loads.current() == {"l1": busy}
     clock.advance(0.2)
     assert loads.current() == {}
-    loads.report("l1", busy)
+    loads.report("l1", "a", busy)
     assert loads.current() == {"l1": busy}
+
+
+def test_a_tiers_load_is_that_of_all_its_replicas():
+    clock = FakeClock()
+    loads = TierLoads(clock)
+    loads.report("l1", "a", TierLoad(running=4, waiting=6, slots=4, queue_limit=64))
+    assert loads.current()["l1"].backlogged(1.0)
+    loads.report("l1", "b", TierLoad(running=4, waiting=1, slots=4, queue_limit=64))
+    both = loads.current()["l1"]
+    assert (both.running, both.waiting, both.slots, both.queue_limit) == (8, 7, 8, 128)
+    assert not both.backlogged(1.0)
+    assert not both.has_free_slot
+    # The next prompt goes where a slot is free, whatever waits at the other one.
+    loads.report("l1", "b", TierLoad(running=3, waiting=0, slots=4, queue_limit=64))
+    assert loads.current()["l1"].has_free_slot
+    loads.ended("l1", "b")
+    clock.advance(STALE_S + 0.1)
+    assert loads.current()["l1"].waiting == 6
+    assert set(loads.replicas("l1")) == {"a"}
+
+
+def test_feedback_counts_at_once_and_fades_where_nothing_reports_changes():
+    clock = FakeClock()
+    loads = TierLoads(clock)
+    free, busy = TierLoad(0, 0, 4, 64), TierLoad(4, 9, 4, 64)
+    loads.report("l1", "a", free)
+    loads.feedback("l1", "a", busy)
+    assert loads.current()["l1"] == busy
+    loads.feedback("l2", "x", busy)
+    assert loads.current()["l2"] == busy
+    clock.advance(STALE_S + 0.1)
+    # The one is still followed: had it changed, it would have said so.
+    assert loads.current() == {"l1": busy}
+    # Feedback of a stream that has ended does not bring it back for good.
+    loads.ended("l1", "a")
+    loads.feedback("l1", "a", free)
+    assert loads.current() == {"l1": free}
+    clock.advance(STALE_S + 0.1)
+    assert loads.current() == {}
 
 
 def test_backlog_and_room():

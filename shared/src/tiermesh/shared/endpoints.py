@@ -80,6 +80,11 @@ def cluster_endpoints(config: TiermeshConfig, cluster: str) -> tuple[Endpoint, .
     return tuple(replica_endpoint(config, cluster, n) for n in range(replica_count(config, cluster)))
 
 
+def cluster_host(config: TiermeshConfig, cluster: str) -> str:
+    """Returns the DNS name behind which all replicas of a cluster are, in `dns` mode."""
+    return f"{config.discovery.dns_prefix}{cluster}{config.discovery.dns_suffix}"
+
+
 def mesh_target(config: TiermeshConfig) -> str:
     """Returns the gRPC target of Envoy's listener for calls between services; it is never on another machine."""
     everywhere = config.network.bind in {"0.0.0.0", "::"}

@@ -16,7 +16,7 @@ from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from tiermesh.mesh.resources.message import make_message, socket_address, typed
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import engine_cluster
+from tiermesh.shared.endpoints import cluster_host, engine_cluster
 
 _HTTP2_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _WINDOW_BYTES = 1024 * 1024
@@ -42,9 +42,7 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
         "typed_extension_protocol_options": _http2(),
     }
     if config.discovery.mode == "dns":
-        discovery = config.discovery
-        host = f"{discovery.dns_prefix}{name}{discovery.dns_suffix}"
-        values |= _by_name(name, host, discovery.service_port)
+        values |= _by_name(name, cluster_host(config, name), config.discovery.service_port)
     else:
         values |= {
             "type": "EDS",

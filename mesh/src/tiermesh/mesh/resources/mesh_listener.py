@@ -7,6 +7,7 @@ from typing import Any
 from envoy.config.listener.v3 import listener_pb2
 from tiermesh.mesh.resources.listeners import make_listener
 from tiermesh.mesh.resources.message import seconds
+from tiermesh.mesh.resources.replica_choice import make_replica_filter
 from tiermesh.mesh.resources.routes import MESH_ROUTES
 from tiermesh.mesh.role import Role
 from tiermesh.shared.config import TiermeshConfig
@@ -22,7 +23,7 @@ def make_mesh_listener(config: TiermeshConfig, *, role: Role, traced: bool) -> l
         port=config.network.mesh_port,
         inbound=False,
         traced=traced,
-        filters=[],
+        filters=[make_replica_filter()],
         manager={
             "common_http_protocol_options": {
                 "idle_timeout": "3600s",

@@ -11,6 +11,7 @@ from tiermesh.mesh.resources.auth import AUTH_FILTER, make_auth_rules
 from tiermesh.mesh.resources.lua import DEADLINE_FILTER, SIZE_FILTER, make_deadline_numbers, make_size_numbers
 from tiermesh.mesh.resources.message import make_message, seconds, typed
 from tiermesh.mesh.resources.rate_limit import RATE_LIMIT_FILTER, make_rate_limits
+from tiermesh.mesh.resources.replica_choice import REPLICA_FILTER, make_replica_choice
 from tiermesh.mesh.resources.transcoder import SERVICES
 from tiermesh.shared.config import DeadlineConfig, TiermeshConfig
 from tiermesh.shared.endpoints import ROUTER, cluster_names
@@ -119,7 +120,14 @@ def _mesh_host(cluster: str) -> list[dict[str, Any]]:
         "retry_policy": _retry(f"unavailable,{_UNREACHED}"),
     }
     return [
-        *({"match": {"path": path}, "route": {**endless, "max_stream_duration": _NO_LIMIT}} for path in _ENDLESS),
+        *(
+            {
+                "match": {"path": path},
+                "route": {**endless, "max_stream_duration": _NO_LIMIT},
+                "typed_per_filter_config": {REPLICA_FILTER: make_replica_choice()},
+            }
+            for path in _ENDLESS
+        ),
         {
             "match": {"prefix": "/", "headers": [{"name": PRIORITY, "string_match": {"exact": BATCH}}]},
             "route": {**ordinary, "priority": "DEFAULT"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -37,6 +38,8 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         self._model = model
         self._simulated = simulated
         self._metrics = EngineMetrics(meter, tier=engine.tier.name, model=model, load=engine.load)
+        # Replicas cannot be told apart by what they are started with: on Kubernetes that is the same for all.
+        self._instance = f"{engine.tier.name}-{secrets.token_hex(6)}"
         self._ending = asyncio.Event()
 
     async def Generate(  # noqa: N802 -- gRPC's name
@@ -62,11 +65,11 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                     elif isinstance(event, Began):
                         begun = True
                         _describe_start(span, event)
-                        yield from_began(event, model=self._model)
+                        yield self._with_load(from_began(event, model=self._model))
                     else:
                         _describe_end(span, event)
                         self._metrics.answered(event, wanted.lane)
-                        yield from_ended(event)
+                        yield self._with_load(from_ended(event))
         except TiermeshError as error:
             self._metrics.failed(error.reason)
             if begun:
@@ -88,13 +91,20 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         try:
             while not current_budget().exhausted and not ending.done():
                 changed = asyncio.ensure_future(self._engine.changes.next().wait())
-                yield from_load(self._engine.load())
+                yield self._load()
                 await asyncio.wait({ending}, timeout=pause)
                 left = current_budget().remaining()
                 await asyncio.wait({ending, changed}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
         finally:
             ending.cancel()
+
+    def _load(self) -> engine_pb2.WatchLoadResponse:
+        return from_load(self._engine.load(), instance=self._instance)
+
+    def _with_load(self, message: engine_pb2.GenerateResponse) -> engine_pb2.GenerateResponse:
+        message.load.CopyFrom(self._load())
+        return message
 
     def end_watches(self) -> None:
         """Ends every `WatchLoad`; the server is about to drain."""

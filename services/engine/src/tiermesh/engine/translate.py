@@ -156,9 +156,10 @@ def from_error(error: TiermeshError) -> engine_pb2.GenerateResponse:
     return engine_pb2.GenerateResponse(failure=failure_of(error))
 
 
-def from_load(load: Load) -> engine_pb2.WatchLoadResponse:
-    """Writes a load report."""
+def from_load(load: Load, *, instance: str) -> engine_pb2.WatchLoadResponse:
+    """Writes a load report of the process that is called `instance`."""
     return engine_pb2.WatchLoadResponse(
+        instance=instance,
         running_count=load.running,
         waiting_count=load.waiting,
         slot_count=load.slots,

@@ -19,6 +19,7 @@ from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
+from tiermesh.router.adapters.replica_directory import ReplicaDirectory
 from tiermesh.router.background import BackgroundReruns, BackgroundStores
 from tiermesh.router.breakers import Breakers
 from tiermesh.router.estimates import TierEstimates
@@ -36,7 +37,7 @@ from tiermesh.router.tier_loads import TierLoads
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, mesh_target, metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target, metrics_endpoint, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
 from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
@@ -56,6 +57,8 @@ class Wired:
     """To be drained before the channels are closed, after `reruns`, which add to them."""
     reruns: BackgroundReruns
     """To be drained on shutdown."""
+    replicas: ReplicaDirectory
+    """To be run beside the server."""
     loads: LoadFollower
     """To be run beside the server."""
     outcomes: OutcomeSender
@@ -79,7 +82,10 @@ def wire(
     stores, reruns = BackgroundStores(cache, clock), BackgroundReruns()
     outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
     outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=settings.current.config.outcomes.queue)
-    quota = EscalationQuota(burst=settings.current.config.escalation.burst)
+    replicas = ReplicaDirectory(settings)
+    quota = EscalationQuota(
+        burst=settings.current.config.escalation.burst, routers=lambda: len(replicas.addresses(ROUTER))
+    )
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota, Breakers(clock))
     metrics.watch_breakers(watch.breakers.open)
     flow = RequestFlow(
@@ -103,8 +109,8 @@ def wire(
             lambda server: openai_pb2_grpc.add_OpenAIServiceServicer_to_server(openai, server),
         ),
     )
-    loads = LoadFollower(settings, watch.loads, connect, tracer, clock)
-    return Wired(services, stores, reruns, loads, outcomes)
+    loads = LoadFollower(settings, replicas, watch.loads, connect, tracer, clock)
+    return Wired(services, stores, reruns, replicas, loads, outcomes)
 
 
 async def run(process: Process) -> None:
@@ -139,7 +145,7 @@ async def run(process: Process) -> None:
             trailers=openai_errors.openai_trailers,
         ) as server:
             following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
-            watching = asyncio.create_task(wired.loads.run())
+            watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads)]
             sending = asyncio.create_task(wired.outcomes.run())
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
@@ -147,7 +153,8 @@ async def run(process: Process) -> None:
                 await serve_until_signal(server, drain_s=config.drain_s)
             finally:
                 following.cancel()
-                watching.cancel()
+                for task in watching:
+                    task.cancel()
                 await wired.reruns.drain()
                 await wired.stores.drain()
                 await wired.outcomes.drain()

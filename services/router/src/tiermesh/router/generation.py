@@ -199,6 +199,7 @@ class Generation:
             account=call.account,
             sampling=call.request.sampling,
             judge_after=escalation.hold_tokens if judged else 0,
+            feedback=self._watch.feedback,
         )
         hold = gates is not None and gates.tier is not None and not progressive
         return attempt, hold, "" if gates is None else gates.shut

@@ -47,6 +47,14 @@ class ClassifierPort(Protocol):
         ...
 
 
+class Replicas(Protocol):
+    """Where the replicas of each cluster are."""
+
+    def addresses(self, cluster: str) -> Sequence[str]:
+        """Returns the addresses (`host:port`) of a cluster's replicas, as far as they are known."""
+        ...
+
+
 class EnginePool(Protocol):
     """The engines of every tier."""
 

@@ -54,6 +54,7 @@ class Reviser:
             account=course.call.account,
             sampling=course.call.request.sampling,
             judge_after=1,
+            feedback=self._watch.feedback,
         )
         try:
             await self._run(course, second)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from google.protobuf.duration_pb2 import Duration
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
@@ -18,6 +18,7 @@ from tiermesh.shared.ledger import Parts
 from tiermesh.shared.rpc import error_of
 
 Events = AsyncGenerator[engine_pb2.GenerateResponse, None]
+Feedback = Callable[[str, engine_pb2.WatchLoadResponse], None]
 ANSWERED, REJECTED, TIMEOUT = "answered", "rejected", "timeout"
 """Outcomes of attempts that did not fail."""
 TOP_LOGPROBS = 2
@@ -33,10 +34,18 @@ class TierAttempt:
         account: The request's ledger.
         sampling: What the caller asked for, which decides what is passed on.
         judge_after: Tokens of a choice after which the answer can be judged; 0 where it is not judged.
+        feedback: Told the tier and the load of its engine, as the engine says with an answer's start and end.
     """
 
     def __init__(
-        self, tier: TierConfig, *, budget: Budget, account: Account, sampling: chat_pb2.Sampling, judge_after: int
+        self,
+        tier: TierConfig,
+        *,
+        budget: Budget,
+        account: Account,
+        sampling: chat_pb2.Sampling,
+        judge_after: int,
+        feedback: Feedback,
     ) -> None:
         self.tier = tier
         self.budget = budget
@@ -52,6 +61,7 @@ class TierAttempt:
         self.tokens = 0
         self.begin = account.now()
         self._account = account
+        self._feedback = feedback
         self._started_at = 0.0
         self.choices = max(1, sampling.choice_count)
         self._judge_after = judge_after * self.choices
@@ -108,6 +118,8 @@ class TierAttempt:
                 self._sample(delta)
             self.deltas.append(delta)
             return delta
+        if event.HasField("load"):
+            self._feedback(self.tier.name, event.load)
         if kind == "done":
             self.done = event.done
         elif kind == "started":

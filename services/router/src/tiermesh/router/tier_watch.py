@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.router.breakers import Breakers
 from tiermesh.router.escalation import Target
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.quota import EscalationQuota
 from tiermesh.router.ranking import TierView
 from tiermesh.router.tier_health import TierHealth
-from tiermesh.router.tier_loads import TierLoads
+from tiermesh.router.tier_loads import TierLoad, TierLoads
 from tiermesh.shared.config import BalanceConfig, LaneConfig, TierConfig, TiermeshConfig
 
 
@@ -24,6 +25,10 @@ class TierWatch:
     estimates: TierEstimates
     quota: EscalationQuota
     breakers: Breakers
+
+    def feedback(self, tier: str, report: engine_pb2.WatchLoadResponse) -> None:
+        """Takes in what an answer told of the load of its engine."""
+        self.loads.feedback(tier, report.instance, TierLoad.of(report))
 
     def p95_s(self, tier: TierConfig, lane: LaneConfig, *, prompt_tokens: int, answer_tokens: int) -> float:
         """Returns the predicted 95th percentile of a tier's answer in seconds.

@@ -55,7 +55,7 @@ class EscalationConfig(Section):
     share: Share = 0.1
     """Escalations, as a share of the requests that go to engines."""
     burst: Annotated[int, Field(ge=1)] = 10
-    """Escalations that may come at once above that share, per router."""
+    """Escalations that may come at once above that share, shared out among the routers; at least one each."""
     margin_ms: Annotated[int, Field(ge=0)] = 50
     """What must be left of the budget after the next tier's predicted time."""
     bands: dict[str, BandConfig] = Field(default={})

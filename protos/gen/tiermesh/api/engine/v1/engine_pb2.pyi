@@ -73,6 +73,7 @@ class GenerateResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___Started:
         """The prompt left the queue and generation began."""
@@ -89,6 +90,12 @@ class GenerateResponse(_message.Message):
     def failure(self) -> _answer_pb2.Failure:
         """The end of a failed answer. Always last."""
 
+    @_builtins.property
+    def load(self) -> Global___WatchLoadResponse:
+        """The engine's load as the event left, on `started` and `done`: feedback to the caller between the
+        reports of `WatchLoad`.
+        """
+
     def __init__(
         self,
         *,
@@ -96,10 +103,11 @@ class GenerateResponse(_message.Message):
         delta: _answer_pb2.Delta | None = ...,
         done: Global___Done | None = ...,
         failure: _answer_pb2.Failure | None = ...,
+        load: Global___WatchLoadResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "load", b"load", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "load", b"load", "started", b"started"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "delta", "done", "failure"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
@@ -222,6 +230,7 @@ class WatchLoadResponse(_message.Message):
     GENERATED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     HOPELESS_COUNT_FIELD_NUMBER: _builtins.int
     HOPELESS_FINISHED_COUNT_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     running_count: _builtins.int
     """Prompts being generated."""
     waiting_count: _builtins.int
@@ -240,6 +249,8 @@ class WatchLoadResponse(_message.Message):
     """Prompts since start whose predicted end was past their deadline, refused for it or not."""
     hopeless_finished_count: _builtins.int
     """Those of them that were let in and ended within their deadline: where the prediction was wrong."""
+    instance: _builtins.str
+    """Which process of the tier this is: a name that no other has, and that changes when it restarts."""
     def __init__(
         self,
         *,
@@ -252,10 +263,11 @@ class WatchLoadResponse(_message.Message):
         generated_token_count: _builtins.int = ...,
         hopeless_count: _builtins.int = ...,
         hopeless_finished_count: _builtins.int = ...,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "hopeless_count", b"hopeless_count", "hopeless_finished_count", b"hopeless_finished_count", "kv_cache_utilization", b"kv_cache_utilization", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "hopeless_count", b"hopeless_count", "hopeless_finished_count", b"hopeless_finished_count", "instance", b"instance", "kv_cache_utilization", b"kv_cache_utilization", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
