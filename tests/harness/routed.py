@@ -57,8 +57,8 @@ async def rest(call, answer):
 
 
 @asynccontextmanager
-async def routed_through(plane):
-    """Starts a router that follows the load of the tiers."""
+async def routed_through(plane, *, follow_loads):
+    """Starts a router; the streams by which it follows loads are calls of the engines, too."""
     channels = {}
 
     def connect(cluster):
@@ -77,7 +77,7 @@ async def routed_through(plane):
                 open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60)
             )
             channel = await stack.enter_async_context(open_channel(f"127.0.0.1:{server.port}"))
-            watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads)]
+            watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads) if follow_loads]
             try:
                 yield RoutedMesh(channel, reader, tracing)
             finally:

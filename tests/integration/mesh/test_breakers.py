@@ -32,7 +32,7 @@ async def test_batch_is_refused_first_then_interactive_moves_on_and_both_close_a
     async with (
         data_plane(**SECTIONS) as plane,
         running_stub(replica_endpoint(plane.config, engine_cluster("l2"), 0)) as large,
-        routed_through(plane) as mesh,
+        routed_through(plane, follow_loads=False) as mesh,
     ):
         await plane.envoy.healthy("engine-l2")
         # A burst of batch work: one gets in, the rest is refused at once and not sent to the dearer tier.

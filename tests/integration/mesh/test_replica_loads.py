@@ -71,7 +71,10 @@ async def test_a_call_goes_to_the_replica_that_it_names_or_nowhere(data_plane):
 
 
 async def test_a_tier_is_backlogged_only_when_every_replica_is(data_plane):
-    async with three_replicas(data_plane) as (plane, engines, servers), routed_through(plane) as mesh:
+    async with (
+        three_replicas(data_plane) as (plane, engines, servers),
+        routed_through(plane, follow_loads=True) as mesh,
+    ):
 
         async def goes_to(tier):
             async def gone():
