@@ -39,9 +39,9 @@ async def classifying(predictor, *, timeout_s=10.0):
         ):
             stub = classifier_pb2_grpc.ClassifierServiceStub(channel)
 
-            async def classify(text):
+            async def classify(text, **wanted):
                 message = chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)
-                request = classifier_pb2.ClassifyRequest(messages=[message])
+                request = classifier_pb2.ClassifyRequest(messages=[message], **wanted)
                 return await call_unary(
                     stub.Classify, request, name="Classify", budget=Budget.of(10), tracer=tracing.tracer
                 )
@@ -53,6 +53,7 @@ async def classifying(predictor, *, timeout_s=10.0):
 
 class Broken:
     version = "broken-1"
+    right_basis = "judgement"
 
     def predict(self, requests):
         raise RuntimeError("no")
@@ -60,6 +61,7 @@ class Broken:
 
 class Stuck:
     version = "stuck-1"
+    right_basis = "judgement"
 
     def __init__(self):
         self.released = threading.Event()
@@ -141,3 +143,31 @@ async def test_texts_that_ask_for_care_are_flagged(linear, text, flag):
 async def test_ordinary_texts_are_not_flagged(linear, text):
     async with classifying(linear) as classify:
         assert list((await classify(text)).safety_flags) == []
+
+
+SURE = "Write a Python function that merges two sorted lists."
+
+
+async def test_probabilities_join_what_rules_are_sure_of_where_they_are_wanted(linear):
+    async with classifying(linear) as classify:
+        plain = await classify(SURE)
+        joined = await classify(SURE, want_right_probabilities=True)
+        measured = await classify(SURE, want_right_probabilities=True, only_measured_probabilities=True)
+        fixed = await classify("hello", want_right_probabilities=True)
+    assert plain.source == joined.source == "rules"
+    assert not plain.HasField("small_right_probability")
+    assert 0 < joined.small_right_probability < 1
+    assert joined.right_probability_basis == "judgement"
+    assert (joined.task_type, joined.complexity, joined.confidence) == (
+        plain.task_type, plain.complexity, plain.confidence,
+    )  # fmt: skip
+    assert not measured.HasField("small_right_probability"), "the built-in weights were trained on no outcomes"
+    assert not fixed.HasField("small_right_probability")
+
+
+async def test_a_model_that_fails_says_nothing_about_what_rules_are_sure_of():
+    async with classifying(Broken()) as classify:
+        judged = await classify(SURE, want_right_probabilities=True)
+    assert judged.source == "rules"
+    assert judged.fallback_reason == ""
+    assert not judged.HasField("small_right_probability")

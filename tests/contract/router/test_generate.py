@@ -470,6 +470,42 @@ async def test_explain_says_what_the_cache_has(mesh):
     )
 
 
+async def test_expected_gain_decides_and_is_told_in_explain_label_and_trace(mesh):
+    judge(
+        mesh,
+        classifier_pb2.TASK_TYPE_QA,
+        0.2,
+        small_right_probability=0.3,
+        large_right_probability=0.9,
+        right_probability_basis="outcomes",
+    )
+    explained, generated = await mesh.explain(), await mesh.generate()
+    assert explained.route.tier == generated.route.tier == "l2"
+    assert list(generated.route.reasons) == ["rule:r", "gain:l2"]
+    assert list(explained.route.verdicts) == list(generated.route.verdicts)
+    l0, l1, l2 = generated.route.verdicts
+    assert not l0.HasField("worth")
+    assert (l1.reason, l1.right_probability) == ("less_gain", pytest.approx(0.3))
+    assert (l2.reason, l2.right_probability, l2.worth) == ("chosen", pytest.approx(0.9), pytest.approx(0.9))
+    told = mesh.tracing.named("RouterService/Generate").attributes
+    assert told["tiermesh.gain.tiers"] == ("l1", "l2")
+    assert told["tiermesh.gain.right"] == (0.3, 0.9)
+    assert mesh.classifier.requests[0].want_right_probabilities
+    assert mesh.classifier.requests[0].only_measured_probabilities
+
+
+async def test_judgements_of_the_training_prompts_do_not_decide_unless_wanted(mesh):
+    judge(
+        mesh,
+        classifier_pb2.TASK_TYPE_QA,
+        0.2,
+        small_right_probability=0.3,
+        large_right_probability=0.9,
+        right_probability_basis="judgement",
+    )
+    assert (await mesh.generate()).route.tier == "l1"
+
+
 async def test_explain_tells_why_nothing_fits_instead_of_failing(mesh):
     judge(mesh, classifier_pb2.TASK_TYPE_QA, 0.9, estimated_prompt_token_count=20_000)
     explained = await mesh.explain()

@@ -18,6 +18,7 @@ class Gated:
     """Answers with the length of each text, once it is let."""
 
     version = "gated-1"
+    right_basis = "judgement"
 
     def __init__(self):
         self.gate = threading.Event()

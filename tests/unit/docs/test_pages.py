@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiermesh.shared.config import load_config
+from tiermesh.shared.config import BalanceConfig, load_config
 from tiermesh.shared.rules import load_rules
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,6 +29,7 @@ def test_links_lead_somewhere(page):
 def test_example_rules_are_accepted(tmp_path):
     examples = [yaml.safe_load(block) for block in blocks(ROOT / "docs" / "routing.md") if ":" in block]
     merged = {key: value for example in examples if isinstance(example, dict) for key, value in example.items()}
+    BalanceConfig.model_validate(merged.pop("balance"))
     assert set(merged) == {"rules", "faq"}
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump(merged, allow_unicode=True), encoding="utf-8")

@@ -66,10 +66,15 @@ def sure(judged: Judgement) -> bool:
 
 
 def with_answer(judged: Judgement, answer: Prediction | Unanswered) -> Judgement:
-    """Returns a judgement by rules together with what the learnt model says to it."""
+    """Returns a judgement by rules together with what the learnt model says to it.
+
+    A judgement that is sure stays as it is, and is only joined by what the model predicts.
+    """
     if isinstance(answer, Unanswered):
+        if sure(judged):
+            return judged
         return replace(judged, source="rules", fallback_reason=answer.reason)
-    if answer.task_confidence < max(LEAST, judged.confidence):
+    if sure(judged) or answer.task_confidence < max(LEAST, judged.confidence):
         return replace(judged, prediction=answer)
     raised = judged.complexity if judged.rules else 0.0
     return replace(

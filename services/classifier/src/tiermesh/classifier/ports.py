@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tiermesh.classifier.features import Features
-from tiermesh.classifier.prediction import Prediction, Unanswered
+from tiermesh.classifier.prediction import Prediction, RightBasis, Unanswered
 
 
 class LearntModel(Protocol):
@@ -14,6 +14,11 @@ class LearntModel(Protocol):
     @property
     def version(self) -> str:
         """Identifies the weights, for logs and cache keys."""
+        ...
+
+    @property
+    def right_basis(self) -> RightBasis:
+        """What its probabilities of being right rest on."""
         ...
 
     async def ask(self, features: Features, *, limit_s: float) -> Prediction | Unanswered:

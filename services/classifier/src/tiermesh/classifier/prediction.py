@@ -7,6 +7,9 @@ from typing import Literal
 
 from tiermesh.shared.rules import TaskName
 
+RightBasis = Literal["outcomes", "judgement"]
+"""Outcomes of a fleet, or the judgement of those who wrote the training prompts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -26,6 +29,8 @@ class Prediction:
     """Probability that the small model's answer would be right."""
     large_right: float
     """Probability that the large model's answer would be right."""
+    right_basis: RightBasis = "judgement"
+    """What these two rest on."""
 
 
 Reason = Literal["model_timeout", "model_failed", "model_busy"]

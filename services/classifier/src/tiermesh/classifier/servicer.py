@@ -60,7 +60,7 @@ class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
         book = self._rules.book
         features = read_features(turns, book.token_weights)
         judgement = judge(book, turns, features, tenant=request.tenant)
-        if self._model is not None and not sure(judgement):
+        if self._model is not None and (not sure(judgement) or _wants_probabilities(request, judgement, self._model)):
             began = time.perf_counter()
             answer = await self._model.ask(features, limit_s=current_budget().remaining())
             self._metrics.asked_model(time.perf_counter() - began)
@@ -92,6 +92,12 @@ class ClassifierServicer(classifier_pb2_grpc.ClassifierServiceServicer):
         return response
 
 
+def _wants_probabilities(request: classifier_pb2.ClassifyRequest, judgement: Judgement, model: LearntModel) -> bool:
+    good_enough = model.right_basis == "outcomes" or not request.only_measured_probabilities
+    # A fixed answer is right or is not given; there is nothing to predict.
+    return request.want_right_probabilities and good_enough and judgement.complexity > 0
+
+
 def _predicted(prediction: Prediction) -> classifier_pb2.ClassifyResponse:
     return classifier_pb2.ClassifyResponse(
         expected_output_token_count=prediction.answer_tokens,
@@ -99,6 +105,7 @@ def _predicted(prediction: Prediction) -> classifier_pb2.ClassifyResponse:
         complexity_confidence=prediction.complexity_confidence,
         small_right_probability=prediction.small_right,
         large_right_probability=prediction.large_right,
+        right_probability_basis=prediction.right_basis,
     )
 
 

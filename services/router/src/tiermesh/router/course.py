@@ -10,10 +10,11 @@ from tiermesh.router.call import Call
 from tiermesh.router.confidence import Judgement, Step
 from tiermesh.router.escalation import Gates, pass_gates, skipped
 from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.policy import LAST_RESORT, Decision
+from tiermesh.router.policy import Decision
 from tiermesh.router.ranking import DEGRADED
 from tiermesh.router.tier_attempt import TierAttempt
 from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.verdicts import LAST_RESORT
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import LaneConfig, TierConfig
 from tiermesh.shared.errors import TiermeshError

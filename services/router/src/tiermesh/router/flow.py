@@ -31,6 +31,7 @@ from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
 from tiermesh.router.cache_policy import plan_cache
 from tiermesh.router.cache_reader import CacheReader, Looked
 from tiermesh.router.call import Call
+from tiermesh.router.classification import read_classification
 from tiermesh.router.coalescing.flight import Events, Member
 from tiermesh.router.coalescing.flights import Flights
 from tiermesh.router.coalescing.key import run_key
@@ -43,9 +44,8 @@ from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.models import pinned_tiers
 from tiermesh.router.outcome_record import make_outcome
 from tiermesh.router.outcome_sender import OutcomeSender
-from tiermesh.router.policy import Classification, Decision, decide
+from tiermesh.router.policy import Decision, decide
 from tiermesh.router.ports import CachePort, ClassifierPort
-from tiermesh.router.task_types import task_type_name
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.router.trail import Trail
 from tiermesh.shared.budget import Budget
@@ -207,6 +207,8 @@ class RequestFlow:
         observe.record_classification(call.span, judgement)
         call.trail.judgement = judgement
         decision = call.trail.decision = self._decide(call, judgement)
+        call.trail.expected = {tier: gain.worth for tier, gain in decision.gains.items()}
+        observe.record_gains(call.span, decision.gains)
         if decision.refusal is not None:
             raise decision.refusal
         decision = replace(decision, reasons=(*decision.reasons, *looked.reasons))
@@ -234,6 +236,7 @@ class RequestFlow:
         looked, judgement = await asyncio.gather(looking, self._classify(call))
         observe.record_classification(call.span, judgement)
         decision = self._decide(call, judgement)
+        observe.record_gains(call.span, decision.gains)
         first = decision.candidates[0] if decision.candidates else None
         refused = () if decision.refusal is None else (decision.refusal.reason.lower(),)
         label = decided_label(
@@ -261,7 +264,7 @@ class RequestFlow:
         return decide(
             facts,
             model=call.request.model,
-            classification=_classification(judgement),
+            classification=read_classification(judgement),
             config=config,
             unavailable=self._watch.health.unavailable(),
             views=views,
@@ -270,10 +273,13 @@ class RequestFlow:
         )
 
     async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:
+        wanted = call.snapshot.config.balance.right_probabilities
         request = classifier_pb2.ClassifyRequest(
             messages=call.request.messages,
             tenant=call.caller.tenant,
             max_tokens=call.request.sampling.max_tokens,
+            want_right_probabilities=wanted != "never",
+            only_measured_probabilities=wanted == "measured",
         )
         cap = call.snapshot.config.deadlines.classifier_ms / 1000
         begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
@@ -321,17 +327,3 @@ def _in_background(call: Call, clock: Clock) -> Call:
     caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
     account = Account(budget, arrived, clock)
     return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account, trail=Trail())
-
-
-def _classification(response: classifier_pb2.ClassifyResponse | None) -> Classification | None:
-    if response is None:
-        return None
-    return Classification(
-        task_type=task_type_name(response.task_type),
-        complexity=response.complexity,
-        source=response.source,
-        rules=tuple(response.rules),
-        languages=tuple(response.languages),
-        prompt_tokens=response.estimated_prompt_token_count,
-        confidence=response.confidence,
-    )

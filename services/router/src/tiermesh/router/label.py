@@ -8,8 +8,10 @@ from urllib.parse import quote
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
+from tiermesh.router.gain import Gain
 from tiermesh.router.policy import Decision
 from tiermesh.router.task_types import task_type_name, task_type_value
+from tiermesh.router.verdicts import Verdict
 from tiermesh.shared.headers import ROUTE_PREFIX
 
 _CACHE_NAMES: dict[int, str] = {
@@ -46,19 +48,25 @@ def decided_label(
         classifier_source=decision.source,
         reasons=reasons,
         verdicts=[
-            router_pb2.TierVerdict(
-                tier=v.tier,
-                eligible=v.eligible,
-                reason=v.reason,
-                detail=v.detail,
-                breaker_open=v.tier in open_breakers,
-            )
-            for v in decision.verdicts
+            _verdict(v, decision.gains.get(v.tier), breaker_open=v.tier in open_breakers) for v in decision.verdicts
         ],
         simulated=simulated,
         config_version=call.snapshot.version,
         lane=decision.lane,
     )
+
+
+def _verdict(verdict: Verdict, gain: Gain | None, *, breaker_open: bool) -> router_pb2.TierVerdict:
+    found = router_pb2.TierVerdict(
+        tier=verdict.tier,
+        eligible=verdict.eligible,
+        reason=verdict.reason,
+        detail=verdict.detail,
+        breaker_open=breaker_open,
+    )
+    if gain is not None:
+        found.right_probability, found.expected_cost, found.worth = gain.right, gain.cost, gain.worth
+    return found
 
 
 def cached_label(call: Call, found: cache_pb2.LookupResponse) -> router_pb2.RouteLabel:

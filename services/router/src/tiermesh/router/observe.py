@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from opentelemetry.trace import Span
 from tiermesh.api.cache.v1 import cache_pb2
@@ -10,6 +10,7 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.confidence import Judgement
+from tiermesh.router.gain import Gain
 from tiermesh.router.label import cache_status_name
 from tiermesh.router.task_types import task_type_name
 from tiermesh.shared.ledger import PART_NAMES, Statement
@@ -28,6 +29,19 @@ def record_classification(span: Span, response: classifier_pb2.ClassifyResponse 
             "tiermesh.classifier.version": response.version,
         }
     )
+
+
+def record_gains(span: Span, gains: Mapping[str, Gain]) -> None:
+    """Writes what each tier is worth for the request, where that decided."""
+    if gains and span.is_recording():
+        span.set_attributes(
+            {
+                "tiermesh.gain.tiers": tuple(gains),
+                "tiermesh.gain.right": tuple(round(gain.right, 4) for gain in gains.values()),
+                "tiermesh.gain.cost": tuple(round(gain.cost, 9) for gain in gains.values()),
+                "tiermesh.gain.worth": tuple(round(gain.worth, 4) for gain in gains.values()),
+            }
+        )
 
 
 def record_lookup(span: Span, found: cache_pb2.LookupResponse) -> None:

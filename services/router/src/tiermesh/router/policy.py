@@ -1,7 +1,9 @@
 """Which tiers may answer a request, and in which order they are tried: a pure function of values.
 
 The first choice is the cheapest tier that serves this kind of work and language, is meant for
-this complexity, and holds prompt and answer. After it come the stronger tiers that could serve it
+this complexity, and holds prompt and answer. Where it is known how likely a small and a large model
+are to answer this request rightly, the first choice is instead the tier whose expected gain is worth
+its cost (`tiermesh.router.gain`); tiers with fixed answers are still chosen by complexity. After it come the stronger tiers that could serve it
 too, the next stronger first. Last come the weaker ones, which the complexity had ruled out, the
 strongest first: a weaker answer is better than none. How tiers do now may put another one first
 (`tiermesh.router.ranking`). Tiers that have just failed are moved behind all others. A request pinned to a tier or model has that one candidate and no other.
@@ -22,11 +24,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.router.classification import Classification
 from tiermesh.router.facts import RequestFacts
+from tiermesh.router.gain import Gain, best_by_gain, tier_gains, usable
 from tiermesh.router.lanes import SIMPLE, lane_of
 from tiermesh.router.models import pinned_tiers
 from tiermesh.router.ranking import DEGRADED, SHED_RETRY_S, Ranking, TierView, rank
 from tiermesh.router.task_types import UNSPECIFIED
+from tiermesh.router.verdicts import CAPABILITY, UNCERTAIN, Verdict, reasons_of, verdict_on
 from tiermesh.shared.config import TierConfig, TiermeshConfig
 from tiermesh.shared.errors import ContextTooLong, NoEligibleTier, NotApplicable, QueueFull, TiermeshError
 
@@ -38,40 +43,6 @@ UNCLASSIFIED_LONG_TOKENS = 1000
 SURELY_TOO_LONG = 0.4
 """Share of the estimate that must still exceed the context for a refusal. Estimates are fitted to one
 tokenizer; for Chinese with a vocabulary made for it they come out two and a half times too high."""
-
-LAST_RESORT = "last_resort"
-"""Reason of an answer from a tier weaker than the request needs."""
-
-_CAPABILITY = {"context_too_long", "no_logprobs", "no_tool_history"}
-"""Verdicts that say what a tier can hold or do, as opposed to what it is meant for."""
-_TOLD = _CAPABILITY | {"language_not_served", "recently_unavailable"}
-_UNCERTAIN = "context_uncertain"
-"""Verdicts on cheaper tiers that explain a choice where the matched rules do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Classification:
-    """The classifier's judgement, as far as policy uses it."""
-
-    task_type: str
-    complexity: float
-    source: str
-    rules: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
-    prompt_tokens: int = 0
-    """0 where the classifier did not estimate it."""
-    confidence: float | None = None
-    """How sure the classifier is of the kind of work; None where it did not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether one tier could take the request, and why."""
-
-    tier: str
-    eligible: bool
-    reason: str
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +72,8 @@ class Decision:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     """Most tokens of one choice."""
+    gains: Mapping[str, Gain] = field(default_factory=dict)
+    """What each tier with a language model is worth, by name; empty where complexity decided."""
     refusal: TiermeshError | None = field(default=None, compare=False)
     """Why there is no candidate."""
 
@@ -146,18 +119,28 @@ def decide(
     able = [tier for tier in config.tiers if tier.name not in unfit]
     if not able:
         able = _perhaps_able(config.tiers, unfit, tokens, answer)
+    gains: Mapping[str, Gain] = {}
     if pins:
         # Several tiers may serve a pinned model; the cheapest that can take the request is the one.
         ordered, weaker, ranking = able[:1], frozenset[str](), Ranking(tuple(able[:1]))
     else:
-        ordered, weaker = _order(able, judged.complexity)
+        gains = _gains(judged, config, tokens, answer)
+        ordered, weaker = _order(able, judged.complexity, gains, config.balance.least_right)
         batch = facts.priority == chat_pb2.PRIORITY_BATCH
         ranking = rank(
-            ordered, weaker, views or {}, balance=config.balance, left_s=left_s, batch=batch, explore=explore
+            ordered,
+            weaker,
+            views or {},
+            balance=config.balance,
+            left_s=left_s,
+            batch=batch,
+            explore=explore,
+            rights={name: gain.right for name, gain in gains.items()},
         )
         ordered = sorted(ranking.ordered, key=lambda tier: tier.name in unavailable)
     verdicts = tuple(
-        unfit.get(tier.name) or _verdict(tier, ordered, weaker, unavailable, judged, ranking, pinned=bool(pins))
+        unfit.get(tier.name)
+        or verdict_on(tier, ordered, weaker, unavailable, judged, ranking, gains, pinned=bool(pins))
         for tier in config.tiers
     )
     refusal: TiermeshError | None = None
@@ -168,7 +151,7 @@ def decide(
     return Decision(
         candidates=tuple(ordered),
         verdicts=verdicts,
-        reasons=_reasons(classification, verdicts, ordered, weaker, ranking, pinned=bool(pins)),
+        reasons=reasons_of(classification, verdicts, ordered, weaker, ranking, gains, pinned=bool(pins)),
         degraded=DEGRADED in ranking.reasons and not ranking.shed,
         pinned=bool(pins),
         task_type=judged.task_type,
@@ -180,6 +163,7 @@ def decide(
         confidence=judged.confidence,
         prompt_tokens=tokens,
         answer_tokens=answer,
+        gains=gains,
         refusal=refusal,
     )
 
@@ -229,75 +213,28 @@ def _perhaps_able(tiers: Sequence[TierConfig], unfit: dict[str, Verdict], tokens
     if tokens * SURELY_TOO_LONG + min(answer, longest.answer_tokens) > longest.context_tokens:
         return []
     detail = f"{unfit.pop(longest.name).detail} by estimate; its own count decides"
-    unfit[longest.name] = Verdict(longest.name, True, _UNCERTAIN, detail)
+    unfit[longest.name] = Verdict(longest.name, True, UNCERTAIN, detail)
     return [longest]
 
 
-def _order(able: Sequence[TierConfig], complexity: float) -> tuple[list[TierConfig], frozenset[str]]:
+def _gains(judged: Classification, config: TiermeshConfig, tokens: int, answer: int) -> Mapping[str, Gain]:
+    """Returns what tiers are worth; empty where that is not known, so that complexity decides."""
+    if judged.right is None or not usable(judged.right, config.balance):
+        return {}
+    expected = min(answer, judged.answer_tokens or answer)
+    return tier_gains(config.tiers, judged.right, balance=config.balance, prompt_tokens=tokens, answer_tokens=expected)
+
+
+def _order(
+    able: Sequence[TierConfig], complexity: float, gains: Mapping[str, Gain], least_right: float
+) -> tuple[list[TierConfig], frozenset[str]]:
     """Orders tiers for an unpinned request and names those that are weaker than it needs."""
     first = next((n for n, tier in enumerate(able) if complexity <= tier.max_complexity), max(0, len(able) - 1))
+    if gains and able and able[first].backend != "rules":
+        models = [tier for tier in able if tier.backend != "rules"]
+        first = able.index(models[best_by_gain(models, gains, least_right=least_right)])
     weaker = able[:first]
     return [*able[first:], *reversed(weaker)], frozenset(tier.name for tier in weaker)
-
-
-def _verdict(
-    tier: TierConfig,
-    ordered: Sequence[TierConfig],
-    weaker: frozenset[str],
-    unavailable: frozenset[str],
-    judged: Classification,
-    ranking: Ranking,
-    *,
-    pinned: bool,
-) -> Verdict:
-    first = tier is ordered[0]
-    if pinned:
-        if first:
-            return Verdict(tier.name, True, "pinned")
-        return Verdict(tier.name, False, "not_pinned", f"{ordered[0].name} serves the same model and comes first")
-    if tier.name in ranking.passed_over and not first:
-        return Verdict(tier.name, True, *ranking.passed_over[tier.name])
-    if tier.name in unavailable and not first:
-        return Verdict(tier.name, True, "recently_unavailable", "has just failed; tried after all others")
-    if tier.name in weaker:
-        detail = f"complexity {judged.complexity:.2f} is above its max_complexity {tier.max_complexity:.2f}"
-        return Verdict(tier.name, True, "below_complexity", f"{detail}; used only if no stronger tier answers")
-    if first:
-        return Verdict(tier.name, True, "chosen")
-    return Verdict(tier.name, True, "stronger", "could take it, but a cheaper tier is good enough")
-
-
-def _reasons(
-    classification: Classification | None,
-    verdicts: Sequence[Verdict],
-    ordered: Sequence[TierConfig],
-    weaker: frozenset[str],
-    ranking: Ranking,
-    *,
-    pinned: bool,
-) -> tuple[str, ...]:
-    if pinned:
-        return ("pinned", *(f"{_UNCERTAIN}:{v.tier}" for v in verdicts if v.reason == _UNCERTAIN))
-    found: list[str] = []
-    if classification is None:
-        found.append("classifier:unavailable")
-    elif classification.rules:
-        found.extend(f"rule:{rule}" for rule in classification.rules)
-    else:
-        found.append(f"classifier:{classification.source}")
-    chosen = ordered[0].name if ordered else ""
-    for verdict in verdicts:
-        if verdict.reason == _UNCERTAIN:
-            found.append(f"{verdict.reason}:{verdict.tier}")
-        if verdict.tier == chosen:
-            break
-        if verdict.reason in _TOLD:
-            found.append(f"{verdict.reason}:{verdict.tier}")
-    if ranking.ordered and chosen == ranking.ordered[0].name:
-        found.extend(ranking.reasons)
-    if chosen in weaker and DEGRADED not in found:
-        found.append(LAST_RESORT)
-    return tuple(found)
 
 
 def _refusal(
@@ -315,7 +252,7 @@ def _refusal(
             field="messages",
         )
     if pinned:
-        verdict = next(v for reason, v in by_reason.items() if reason in _CAPABILITY)
+        verdict = next(v for reason, v in by_reason.items() if reason in CAPABILITY)
         return NotApplicable(f"tier {verdict.tier} {verdict.detail}; pin another tier or use model auto")
     seen = "; ".join(f"{verdict.tier}: {verdict.detail or verdict.reason}" for verdict in verdicts)
     return NoEligibleTier(f"no tier takes this request: {seen}")

@@ -4,7 +4,7 @@ Policy's own order, the cheapest first, stands unless one of these holds, in thi
 
 1. another tier that is strong enough scores better by more than the configured lead: the score is
    the weighted sum of predicted time as a share of the budget left, price as a share of the dearest
-   tier's, and lately failed calls; a tier that has not answered yet is not scored
+   tier's, lately failed calls and, where known, how likely the answer is to be wrong; a tier that has not answered yet is not scored
 2. the first choice is backlogged, and a tier that is strong enough has room, is not too dear, and is
    predicted to be in time: the request spills to it
 3. the first choice is backlogged, and only a weaker tier has room: the answer is degraded, and says so
@@ -59,6 +59,7 @@ def rank(
     left_s: float,
     batch: bool = False,
     explore: bool = False,
+    rights: Mapping[str, float] | None = None,
 ) -> Ranking:
     """Returns the order in which tiers are asked.
 
@@ -70,6 +71,7 @@ def rank(
         left_s: Seconds left for an engine.
         batch: Whether nobody waits for the answer.
         explore: Whether the best is to be passed over once, to learn how another does.
+        rights: How likely tiers are to be right, where that is known.
     """
     if len(ordered) < 2:
         return Ranking(tuple(ordered), shed=batch and _all_backlogged(ordered, views))
@@ -79,7 +81,7 @@ def rank(
     if batch and _all_backlogged(ordered, views):
         return Ranking(tuple(ordered), shed=True)
     strong = [tier for tier in ordered if tier.name not in weaker]
-    best = _best(strong, views, balance, left_s)
+    best = _best(strong, views, balance, left_s, rights or {})
     if explore and len(strong) > 1:
         other = next(tier for tier in strong if tier is not best)
         return _moved(ordered, other, (f"explored:{other.name}",), best, "explored", "passed over once")
@@ -99,23 +101,50 @@ def rank(
     return Ranking(tuple(ordered))
 
 
-def score(tier: TierConfig, view: TierView, *, balance: BalanceConfig, left_s: float, dearest: float) -> float:
-    """Returns what speaks against a tier, 0 to the sum of the weights; the tier must have a prediction."""
+def score(
+    tier: TierConfig,
+    view: TierView,
+    *,
+    balance: BalanceConfig,
+    left_s: float,
+    dearest: float,
+    right: float | None = None,
+) -> float:
+    """Returns what speaks against a tier, 0 to the sum of the weights; the tier must have a prediction.
+
+    Args:
+        tier: The tier.
+        view: How it does now.
+        balance: Weights.
+        left_s: Seconds left for an engine.
+        dearest: Price of the dearest tier.
+        right: How likely it is to be right; None where that is not known and must not count for any tier.
+    """
     assert view.p95_s is not None
     time = min(1.0, view.p95_s / left_s) if left_s > 0 else 1.0
     cost = _price(tier) / dearest if dearest > 0 else 0.0
-    return balance.latency_weight * time + balance.cost_weight * cost + balance.failure_weight * view.failure_rate
+    wrong = 0.0 if right is None else balance.right_weight * (1 - right)
+    return (
+        balance.latency_weight * time + balance.cost_weight * cost + balance.failure_weight * view.failure_rate + wrong
+    )
 
 
 def _best(
-    strong: Sequence[TierConfig], views: Mapping[str, TierView], balance: BalanceConfig, left_s: float
+    strong: Sequence[TierConfig],
+    views: Mapping[str, TierView],
+    balance: BalanceConfig,
+    left_s: float,
+    rights: Mapping[str, float],
 ) -> TierConfig:
     first = strong[0]
     if _view(views, first).p95_s is None:
         return first
     dearest = max(_price(tier) for tier in strong)
+    known = all(tier.name in rights for tier in strong)
     scores = {
-        tier.name: score(tier, view, balance=balance, left_s=left_s, dearest=dearest)
+        tier.name: score(
+            tier, view, balance=balance, left_s=left_s, dearest=dearest, right=rights[tier.name] if known else None
+        )
         for tier in strong
         if (view := _view(views, tier)).p95_s is not None
     }

@@ -15,7 +15,7 @@ from tiermesh.shared.config import TierConfig, TiermeshConfig
 _VERSION_CHARS = 12
 _NOT_IN_ANSWERS = {
     "replicas", "slots", "queue", "price_in", "price_out", "cpu_cores", "kv_cache_gib", "gpu_memory_utilization",
-    "tensor_parallel", "simulated_ttft_ms", "simulated_tokens_per_second", "hopeless_work", "token_ms_limit",
+    "tensor_parallel", "strength", "simulated_ttft_ms", "simulated_tokens_per_second", "hopeless_work", "token_ms_limit",
     "length_buckets", "balancing", "interactive_requests", "batch_requests",
 }  # fmt: skip
 """Settings of a tier that change when or where it answers, but not what."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from tiermesh.shared.config._section import Section
@@ -86,6 +86,15 @@ class BalanceConfig(Section):
     """Weight of a tier's predicted time, as a share of the budget that is left."""
     cost_weight: Share = 0.3
     """Weight of a tier's price, as a share of the dearest tier's."""
+    right_probabilities: Literal["never", "measured", "always"] = "measured"
+    """Whether the classifier's probabilities that a small and a large model answer rightly decide instead of complexity.
+    `measured`: where its model was trained on outcomes of a fleet. `always`: also where they are only the judgement of
+    those who wrote the training prompts. `never`: complexity alone decides."""
+    right_weight: Annotated[float, Field(ge=0, le=10)] = 1.0
+    """Weight of the probability that a tier's answer is right. With the default weights a tier that costs as much as the
+    dearest is chosen over one that costs nothing where it is likelier to be right by 0.3."""
+    least_right: Share = 0.0
+    """Tiers less likely to be right than this are passed over where another is at least this likely."""
     failure_weight: Share = 0.3
     """Weight of the share of a tier's calls that have failed lately."""
     lead: Share = 0.1

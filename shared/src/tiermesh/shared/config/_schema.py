@@ -184,6 +184,9 @@ class TierConfig(_Section):
     """Longest answer."""
     max_complexity: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Hardest request that this tier is the first choice for."""
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    """How far the tier is between the small model (0) and the large one (1) that the classifier's probabilities are about;
+    None spaces the tiers with language models evenly, in their order."""
     task_types: tuple[str, ...] = ()
     """Only these kinds of work, by name; empty means all."""
     excluded_task_types: tuple[str, ...] = ()

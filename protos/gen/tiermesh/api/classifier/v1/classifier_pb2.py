@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tiermesh.api.common.v1 import chat_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_chat__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+tiermesh/api/classifier/v1/classifier.proto\x12\x1atiermesh.api.classifier.v1\x1a!tiermesh/api/common/v1/chat.proto\"h\n\x0f\x43lassifyRequest\x12\x31\n\x08messages\x18\x01 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\nmax_tokens\x18\x03 \x01(\x05\"\x8d\x05\n\x10\x43lassifyResponse\x12\x37\n\ttask_type\x18\x01 \x01(\x0e\x32$.tiermesh.api.classifier.v1.TaskType\x12\x12\n\ncomplexity\x18\x02 \x01(\x01\x12\x12\n\nconfidence\x18\x03 \x01(\x01\x12\r\n\x05rules\x18\x04 \x03(\t\x12\x11\n\tlanguages\x18\x05 \x03(\t\x12L\n\x08\x66\x65\x61tures\x18\x06 \x03(\x0b\x32:.tiermesh.api.classifier.v1.ClassifyResponse.FeaturesEntry\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x0e\n\x06source\x18\x08 \x01(\t\x12$\n\x1c\x65stimated_prompt_token_count\x18\t \x01(\x05\x12#\n\x1b\x65xpected_output_token_count\x18\n \x01(\x05\x12\"\n\x1a\x65xpected_output_confidence\x18\x0b \x01(\x01\x12\x1d\n\x15\x63omplexity_confidence\x18\x0c \x01(\x01\x12$\n\x17small_right_probability\x18\r \x01(\x01H\x00\x88\x01\x01\x12$\n\x17large_right_probability\x18\x0e \x01(\x01H\x01\x88\x01\x01\x12\x14\n\x0csafety_flags\x18\x0f \x03(\t\x12\x15\n\rmodel_version\x18\x10 \x01(\t\x12\x17\n\x0f\x66\x61llback_reason\x18\x11 \x01(\t\x1a/\n\rFeaturesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x1a\n\x18_small_right_probabilityB\x1a\n\x18_large_right_probability*\xdf\x02\n\x08TaskType\x12\x19\n\x15TASK_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_TYPE_GREETING\x10\x01\x12\x11\n\rTASK_TYPE_FAQ\x10\x02\x12\x13\n\x0fTASK_TYPE_LABEL\x10\x03\x12\x17\n\x13TASK_TYPE_SUMMARISE\x10\x04\x12\x15\n\x11TASK_TYPE_REWRITE\x10\x05\x12\x15\n\x11TASK_TYPE_EXTRACT\x10\x06\x12\x17\n\x13TASK_TYPE_TRANSLATE\x10\x07\x12\x10\n\x0cTASK_TYPE_QA\x10\x08\x12\x12\n\x0eTASK_TYPE_CHAT\x10\t\x12\x12\n\x0eTASK_TYPE_CODE\x10\n\x12\x12\n\x0eTASK_TYPE_MATH\x10\x0b\x12\x16\n\x12TASK_TYPE_TOOL_USE\x10\x0c\x12\x1a\n\x16TASK_TYPE_LONG_CONTEXT\x10\r\x12\x16\n\x12TASK_TYPE_PLANNING\x10\x0e\x32z\n\x11\x43lassifierService\x12\x65\n\x08\x43lassify\x12+.tiermesh.api.classifier.v1.ClassifyRequest\x1a,.tiermesh.api.classifier.v1.ClassifyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+tiermesh/api/classifier/v1/classifier.proto\x12\x1atiermesh.api.classifier.v1\x1a!tiermesh/api/common/v1/chat.proto\"\xaf\x01\n\x0f\x43lassifyRequest\x12\x31\n\x08messages\x18\x01 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\nmax_tokens\x18\x03 \x01(\x05\x12 \n\x18want_right_probabilities\x18\x04 \x01(\x08\x12#\n\x1bonly_measured_probabilities\x18\x05 \x01(\x08\"\xae\x05\n\x10\x43lassifyResponse\x12\x37\n\ttask_type\x18\x01 \x01(\x0e\x32$.tiermesh.api.classifier.v1.TaskType\x12\x12\n\ncomplexity\x18\x02 \x01(\x01\x12\x12\n\nconfidence\x18\x03 \x01(\x01\x12\r\n\x05rules\x18\x04 \x03(\t\x12\x11\n\tlanguages\x18\x05 \x03(\t\x12L\n\x08\x66\x65\x61tures\x18\x06 \x03(\x0b\x32:.tiermesh.api.classifier.v1.ClassifyResponse.FeaturesEntry\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x0e\n\x06source\x18\x08 \x01(\t\x12$\n\x1c\x65stimated_prompt_token_count\x18\t \x01(\x05\x12#\n\x1b\x65xpected_output_token_count\x18\n \x01(\x05\x12\"\n\x1a\x65xpected_output_confidence\x18\x0b \x01(\x01\x12\x1d\n\x15\x63omplexity_confidence\x18\x0c \x01(\x01\x12$\n\x17small_right_probability\x18\r \x01(\x01H\x00\x88\x01\x01\x12$\n\x17large_right_probability\x18\x0e \x01(\x01H\x01\x88\x01\x01\x12\x14\n\x0csafety_flags\x18\x0f \x03(\t\x12\x15\n\rmodel_version\x18\x10 \x01(\t\x12\x17\n\x0f\x66\x61llback_reason\x18\x11 \x01(\t\x12\x1f\n\x17right_probability_basis\x18\x12 \x01(\t\x1a/\n\rFeaturesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x1a\n\x18_small_right_probabilityB\x1a\n\x18_large_right_probability*\xdf\x02\n\x08TaskType\x12\x19\n\x15TASK_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_TYPE_GREETING\x10\x01\x12\x11\n\rTASK_TYPE_FAQ\x10\x02\x12\x13\n\x0fTASK_TYPE_LABEL\x10\x03\x12\x17\n\x13TASK_TYPE_SUMMARISE\x10\x04\x12\x15\n\x11TASK_TYPE_REWRITE\x10\x05\x12\x15\n\x11TASK_TYPE_EXTRACT\x10\x06\x12\x17\n\x13TASK_TYPE_TRANSLATE\x10\x07\x12\x10\n\x0cTASK_TYPE_QA\x10\x08\x12\x12\n\x0eTASK_TYPE_CHAT\x10\t\x12\x12\n\x0eTASK_TYPE_CODE\x10\n\x12\x12\n\x0eTASK_TYPE_MATH\x10\x0b\x12\x16\n\x12TASK_TYPE_TOOL_USE\x10\x0c\x12\x1a\n\x16TASK_TYPE_LONG_CONTEXT\x10\r\x12\x16\n\x12TASK_TYPE_PLANNING\x10\x0e\x32z\n\x11\x43lassifierService\x12\x65\n\x08\x43lassify\x12+.tiermesh.api.classifier.v1.ClassifyRequest\x1a,.tiermesh.api.classifier.v1.ClassifyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._loaded_options = None
   _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._serialized_options = b'8\001'
-  _globals['_TASKTYPE']._serialized_start=873
-  _globals['_TASKTYPE']._serialized_end=1224
-  _globals['_CLASSIFYREQUEST']._serialized_start=110
-  _globals['_CLASSIFYREQUEST']._serialized_end=214
-  _globals['_CLASSIFYRESPONSE']._serialized_start=217
-  _globals['_CLASSIFYRESPONSE']._serialized_end=870
-  _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._serialized_start=767
-  _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._serialized_end=814
-  _globals['_CLASSIFIERSERVICE']._serialized_start=1226
-  _globals['_CLASSIFIERSERVICE']._serialized_end=1348
+  _globals['_TASKTYPE']._serialized_start=978
+  _globals['_TASKTYPE']._serialized_end=1329
+  _globals['_CLASSIFYREQUEST']._serialized_start=111
+  _globals['_CLASSIFYREQUEST']._serialized_end=286
+  _globals['_CLASSIFYRESPONSE']._serialized_start=289
+  _globals['_CLASSIFYRESPONSE']._serialized_end=975
+  _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._serialized_start=872
+  _globals['_CLASSIFYRESPONSE_FEATURESENTRY']._serialized_end=919
+  _globals['_CLASSIFIERSERVICE']._serialized_start=1331
+  _globals['_CLASSIFIERSERVICE']._serialized_end=1453
 # @@protoc_insertion_point(module_scope)

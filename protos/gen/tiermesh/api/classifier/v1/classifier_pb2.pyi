@@ -101,10 +101,18 @@ class ClassifyRequest(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    WANT_RIGHT_PROBABILITIES_FIELD_NUMBER: _builtins.int
+    ONLY_MEASURED_PROBABILITIES_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
     """Who asks; rules may name tenants."""
     max_tokens: _builtins.int
     """Most tokens of the answer that the caller allows; 0 when not said."""
+    want_right_probabilities: _builtins.bool
+    """Whether the learnt model is to say how likely models are to be right even
+    where rules are sure of everything else; not where the answer is fixed.
+    """
+    only_measured_probabilities: _builtins.bool
+    """Whether those are wanted only where they rest on outcomes of a fleet."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Message]:
         """The conversation, oldest first."""
@@ -115,10 +123,12 @@ class ClassifyRequest(_message.Message):
         messages: _abc.Iterable[_chat_pb2.Message] | None = ...,
         tenant: _builtins.str = ...,
         max_tokens: _builtins.int = ...,
+        want_right_probabilities: _builtins.bool = ...,
+        only_measured_probabilities: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "messages", b"messages", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "messages", b"messages", "only_measured_probabilities", b"only_measured_probabilities", "tenant", b"tenant", "want_right_probabilities", b"want_right_probabilities"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,6 +177,7 @@ class ClassifyResponse(_message.Message):
     SAFETY_FLAGS_FIELD_NUMBER: _builtins.int
     MODEL_VERSION_FIELD_NUMBER: _builtins.int
     FALLBACK_REASON_FIELD_NUMBER: _builtins.int
+    RIGHT_PROBABILITY_BASIS_FIELD_NUMBER: _builtins.int
     task_type: Global___TaskType.ValueType
     """Kind of work."""
     complexity: _builtins.float
@@ -193,6 +204,10 @@ class ClassifyResponse(_message.Message):
     """Version of the learnt model in force; empty where there is none."""
     fallback_reason: _builtins.str
     """Why rules decided what the learnt model was asked about: `model_timeout`, `model_busy` or `model_failed`."""
+    right_probability_basis: _builtins.str
+    """What the probabilities of being right rest on: `outcomes` of a fleet, or the
+    `judgement` of those who wrote the training prompts; empty where there are none.
+    """
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the rules that matched, strongest first."""
@@ -229,10 +244,11 @@ class ClassifyResponse(_message.Message):
         safety_flags: _abc.Iterable[_builtins.str] | None = ...,
         model_version: _builtins.str = ...,
         fallback_reason: _builtins.str = ...,
+        right_probability_basis: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability", "_small_right_probability", b"_small_right_probability", "large_right_probability", b"large_right_probability", "small_right_probability", b"small_right_probability"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability", "_small_right_probability", b"_small_right_probability", "complexity", b"complexity", "complexity_confidence", b"complexity_confidence", "confidence", b"confidence", "estimated_prompt_token_count", b"estimated_prompt_token_count", "expected_output_confidence", b"expected_output_confidence", "expected_output_token_count", b"expected_output_token_count", "fallback_reason", b"fallback_reason", "features", b"features", "languages", b"languages", "large_right_probability", b"large_right_probability", "model_version", b"model_version", "rules", b"rules", "safety_flags", b"safety_flags", "small_right_probability", b"small_right_probability", "source", b"source", "task_type", b"task_type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability", "_small_right_probability", b"_small_right_probability", "complexity", b"complexity", "complexity_confidence", b"complexity_confidence", "confidence", b"confidence", "estimated_prompt_token_count", b"estimated_prompt_token_count", "expected_output_confidence", b"expected_output_confidence", "expected_output_token_count", b"expected_output_token_count", "fallback_reason", b"fallback_reason", "features", b"features", "languages", b"languages", "large_right_probability", b"large_right_probability", "model_version", b"model_version", "right_probability_basis", b"right_probability_basis", "rules", b"rules", "safety_flags", b"safety_flags", "small_right_probability", b"small_right_probability", "source", b"source", "task_type", b"task_type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__large_right_probability: _TypeAlias = _typing.Literal["large_right_probability"]  # noqa: Y015
     _WhichOneofArgType__large_right_probability: _TypeAlias = _typing.Literal["_large_right_probability", b"_large_right_probability"]  # noqa: Y015

@@ -250,6 +250,9 @@ class TierVerdict(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     BREAKER_OPEN_FIELD_NUMBER: _builtins.int
+    RIGHT_PROBABILITY_FIELD_NUMBER: _builtins.int
+    EXPECTED_COST_FIELD_NUMBER: _builtins.int
+    WORTH_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier name."""
     eligible: _builtins.bool
@@ -260,6 +263,12 @@ class TierVerdict(_message.Message):
     """The cause in words."""
     breaker_open: _builtins.bool
     """Whether the tier's circuit breaker refuses requests of this priority, as the router has just found."""
+    right_probability: _builtins.float
+    """Probability that its answer would be right; absent where complexity decided."""
+    expected_cost: _builtins.float
+    """Expected cost in the currency of the configured prices; likewise."""
+    worth: _builtins.float
+    """Weighted sum of both: the tier of the highest worth is the first choice; likewise."""
     def __init__(
         self,
         *,
@@ -268,12 +277,26 @@ class TierVerdict(_message.Message):
         reason: _builtins.str = ...,
         detail: _builtins.str = ...,
         breaker_open: _builtins.bool = ...,
+        right_probability: _builtins.float | None = ...,
+        expected_cost: _builtins.float | None = ...,
+        worth: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_cost", b"_expected_cost", "_right_probability", b"_right_probability", "_worth", b"_worth", "expected_cost", b"expected_cost", "right_probability", b"right_probability", "worth", b"worth"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_open", b"breaker_open", "detail", b"detail", "eligible", b"eligible", "reason", b"reason", "tier", b"tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_cost", b"_expected_cost", "_right_probability", b"_right_probability", "_worth", b"_worth", "breaker_open", b"breaker_open", "detail", b"detail", "eligible", b"eligible", "expected_cost", b"expected_cost", "reason", b"reason", "right_probability", b"right_probability", "tier", b"tier", "worth", b"worth"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_cost: _TypeAlias = _typing.Literal["expected_cost"]  # noqa: Y015
+    _WhichOneofArgType__expected_cost: _TypeAlias = _typing.Literal["_expected_cost", b"_expected_cost"]  # noqa: Y015
+    _WhichOneofReturnType__right_probability: _TypeAlias = _typing.Literal["right_probability"]  # noqa: Y015
+    _WhichOneofArgType__right_probability: _TypeAlias = _typing.Literal["_right_probability", b"_right_probability"]  # noqa: Y015
+    _WhichOneofReturnType__worth: _TypeAlias = _typing.Literal["worth"]  # noqa: Y015
+    _WhichOneofArgType__worth: _TypeAlias = _typing.Literal["_worth", b"_worth"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_cost) -> _WhichOneofReturnType__expected_cost | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__right_probability) -> _WhichOneofReturnType__right_probability | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__worth) -> _WhichOneofReturnType__worth | None: ...
 
 Global___TierVerdict: _TypeAlias = TierVerdict  # noqa: Y015
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from tiermesh.classifier.features import Features
-from tiermesh.classifier.prediction import Prediction, Unanswered
+from tiermesh.classifier.prediction import Prediction, RightBasis, Unanswered
 from tiermesh.shared.telemetry import get_logger
 
 SHORT_CHARS = 400
@@ -32,6 +32,11 @@ class Predictor(Protocol):
     @property
     def version(self) -> str:
         """Identifies the weights."""
+        ...
+
+    @property
+    def right_basis(self) -> RightBasis:
+        """What its probabilities of being right rest on."""
         ...
 
     def predict(self, requests: Sequence[Features]) -> Sequence[Prediction]:
@@ -62,6 +67,11 @@ class BatchedModel:
     def version(self) -> str:
         """Identifies the weights."""
         return self._model.version
+
+    @property
+    def right_basis(self) -> RightBasis:
+        """What the probabilities of being right rest on."""
+        return self._model.right_basis
 
     async def ask(self, features: Features, *, limit_s: float) -> Prediction | Unanswered:
         """Judges a request within `limit_s` seconds and the model's own limit. Raises only CancelledError."""

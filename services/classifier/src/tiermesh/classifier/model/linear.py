@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from tiermesh.classifier.features import Features
 from tiermesh.classifier.model.grams import Grams, read_grams
 from tiermesh.classifier.model.structure import encode_structure, read_structure
 from tiermesh.classifier.model.weights import Floats, Weights
-from tiermesh.classifier.prediction import Prediction
+from tiermesh.classifier.prediction import Prediction, RightBasis
 
 COMPLEXITY_TOLERANCE = 0.15
 ANSWER_TOLERANCE = 0.7
@@ -36,11 +36,19 @@ class LinearModel:
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self._tasks = len(weights.task_types)
+        trained = weights.facts.get("trained_on")
+        fitted = isinstance(trained, Mapping) and trained.get("outcomes", 0) > 0
+        self._right_basis: RightBasis = "outcomes" if fitted else "judgement"
 
     @property
     def version(self) -> str:
         """Identifies the weights."""
         return self._weights.version
+
+    @property
+    def right_basis(self) -> RightBasis:
+        """What the probabilities of being right rest on."""
+        return self._right_basis
 
     def scores(self, requests: Sequence[Features]) -> Floats:
         """Returns the raw score of every head: shape (requests, h)."""
@@ -77,6 +85,7 @@ class LinearModel:
             answer_tokens_confidence=round(float(answer_confidence), 4),
             small_right=_probability(values[2]),
             large_right=_probability(values[3]),
+            right_basis=self._right_basis,
         )
 
 
