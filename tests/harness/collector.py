@@ -22,7 +22,7 @@ class Collector:
     loop: asyncio.AbstractEventLoop
 
     async def trace(
-        self, trace_id: str, complete: Callable[[list[ReceivedSpan]], object], *, within_s: float = 10.0
+        self, trace_id: str, complete: Callable[[list[ReceivedSpan]], object], *, within_s: float = 60.0
     ) -> list[ReceivedSpan]:
         """Waits until a trace is complete by the caller's own measure, and returns its spans.
 
@@ -68,10 +68,10 @@ def running_collector() -> Iterator[Collector]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="otlp-collector")
     thread.start()
-    if not ready.wait(10):
-        raise RuntimeError("the OTLP receiver did not start within 10 s")
+    if not ready.wait(60):
+        raise RuntimeError("the OTLP receiver did not start within 60 s")
     try:
         yield started[0]
     finally:
         started[0].loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(60)

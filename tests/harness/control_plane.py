@@ -31,7 +31,7 @@ class RunningControlPlane:
     async def status(self) -> mesh_pb2.GetStatusResponse:
         """Asks for the status, as operators do."""
         async with open_channel(self.target) as channel:
-            return await mesh_pb2_grpc.MeshServiceStub(channel).GetStatus(mesh_pb2.GetStatusRequest(), timeout=5)
+            return await mesh_pb2_grpc.MeshServiceStub(channel).GetStatus(mesh_pb2.GetStatusRequest(), timeout=60)
 
 
 @asynccontextmanager

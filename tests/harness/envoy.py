@@ -50,11 +50,11 @@ class RunningEnvoy:
     def http(self, key: str | None = KEY, **options: object) -> httpx.AsyncClient:
         """Returns a client of the ingress."""
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20, **options)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, **options)
 
     async def admin(self, path: str) -> httpx.Response:
         """Reads a page of the admin interface."""
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.get(f"http://127.0.0.1:{self.config.network.admin_port}{path}")
 
     async def stat(self, name: str) -> int:

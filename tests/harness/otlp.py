@@ -56,7 +56,7 @@ class OtlpReceiver(trace_service_pb2_grpc.TraceServiceServicer):
             self._changed.notify_all()
         return trace_service_pb2.ExportTraceServiceResponse()
 
-    async def until(self, condition: Callable[[], object], *, within_s: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], object], *, within_s: float = 60.0) -> None:
         """Waits until something is so; it is looked at whenever a call or a span arrives.
 
         Raises:
@@ -73,7 +73,7 @@ class OtlpReceiver(trace_service_pb2_grpc.TraceServiceServicer):
         """Returns the spans of one trace, in order of start."""
         return sorted((s for s in self.spans if s.trace_id == trace_id), key=lambda s: s.start_ns)
 
-    async def trace(self, trace_id: str, names: Iterable[str], *, within_s: float = 10.0) -> list[ReceivedSpan]:
+    async def trace(self, trace_id: str, names: Iterable[str], *, within_s: float = 60.0) -> list[ReceivedSpan]:
         """Waits until a trace has spans of all these names, and returns all of its spans.
 
         Raises:

@@ -18,7 +18,7 @@ class ServiceProcess:
 
     process: asyncio.subprocess.Process
 
-    async def ended(self, *, within_s: float = 20.0) -> tuple[int, str]:
+    async def ended(self, *, within_s: float = 60.0) -> tuple[int, str]:
         """Waits for its end; returns its exit status and what it wrote to standard error.
 
         Raises:

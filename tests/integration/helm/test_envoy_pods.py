@@ -61,7 +61,7 @@ class Pods:
             capture_output=True,
             text=True,
             check=False,
-            timeout=20,
+            timeout=60,
         )
 
     @contextmanager
@@ -74,7 +74,7 @@ class Pods:
                 assert process.poll() is None, log.read_text(encoding="utf-8")
             finally:
                 process.terminate()
-                process.wait(10)
+                process.wait(60)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_the_ingress_opens_is_probed_and_drains(pods):
     with _envoy(pods, "ingress") as (envoy, process):
         url = f"http://127.0.0.1:{pods.ports['ingress']}"
         probe = envoy["readinessProbe"]["httpGet"]
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
 
             async def answers() -> bool:
                 try:
@@ -104,7 +104,7 @@ async def test_the_ingress_opens_is_probed_and_drains(pods):
                 except httpx.TransportError:
                     return False
 
-            await eventually(answers, within_s=20)
+            await eventually(answers)
             assert pods.run(envoy["livenessProbe"]["exec"]["command"]).returncode == 0
             # Authentication is on: the key of the mounted Secret opens, another does not.
             assert (await client.get("/v1/models", headers={"Authorization": "Bearer wrong"})).status_code == 401
@@ -125,7 +125,7 @@ async def test_a_sidecar_opens_on_loopback_and_is_probed(pods):
         async def is_ready() -> bool:
             return pods.run(ready).returncode == 0
 
-        await eventually(is_ready, within_s=20)
+        await eventually(is_ready)
         assert pods.run(alive).returncode == 0
         listening = {c.laddr for c in psutil.Process(process.pid).net_connections("tcp") if c.status == "LISTEN"}
         assert {(a.ip, a.port) for a in listening} == {("127.0.0.1", pods.ports[name]) for name in ("mesh", "admin")}

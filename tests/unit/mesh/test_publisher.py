@@ -78,6 +78,16 @@ def test_keys_are_read_again_on_refresh(setting):
     assert setting.publisher.published.version != version
 
 
+def test_new_keys_are_served_while_the_file_cannot_be_read_and_its_fault_stays_known(setting):
+    setting.publisher.offer(config())
+    version = setting.publisher.published.version
+    assert not setting.publisher.offer(ConfigError("mesh.yaml: no YAML"))
+    setting.keys = ApiKeys({"acme": ("key-two-1234",)})
+    assert setting.publisher.refresh()
+    assert setting.publisher.published.version != version
+    assert setting.publisher.rejection == "mesh.yaml: no YAML"
+
+
 def test_a_change_that_envoy_does_not_see_keeps_version_and_time(setting):
     setting.publisher.offer(config())
     first = setting.publisher.published

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tiermesh.mesh.api_keys import key_files
 from tiermesh.mesh.publisher import Publisher
-from tiermesh.shared.config import watch_config
-from watchfiles import awatch
+from tiermesh.shared.config import watch_config, watch_folders
 
 
 async def follow(publisher: Publisher, path: Path, *, state: Path, environ: Mapping[str, str]) -> None:
@@ -29,19 +28,18 @@ async def follow(publisher: Publisher, path: Path, *, state: Path, environ: Mapp
 
 async def _follow_config(publisher: Publisher, path: Path, environ: Mapping[str, str], moved: asyncio.Event) -> None:
     async for offered in watch_config(path, environ):
-        publisher.offer(offered)
-        # The key files may be others now.
-        moved.set()
+        if publisher.offer(offered):
+            # The key files may be others now.
+            moved.set()
 
 
 async def _follow_keys(publisher: Publisher, state: Path, moved: asyncio.Event) -> None:
     while True:
         moved.clear()
         assert publisher.published is not None
-        # Folders, not files: editors and Kubernetes replace files by renaming.
         folders = sorted({file.parent for file in key_files(publisher.published.config, state)})
         if not folders:
             await moved.wait()
             continue
-        async for _ in awatch(*folders, stop_event=moved, step=50, debounce=200, recursive=False):
+        async for _ in watch_folders(*folders, stop=moved):
             publisher.refresh()

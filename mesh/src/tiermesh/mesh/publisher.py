@@ -45,6 +45,8 @@ class Publisher:
         self._clock = clock
         self._keep = keep
         self._newest: TiermeshConfig | None = None
+        self._unreadable = ""
+        """Why the file cannot be read, while it cannot; what it refers to may change meanwhile."""
         self.published: Published | None = None
         """What is being served; None before the first sound configuration."""
         self.rejection = ""
@@ -57,15 +59,19 @@ class Publisher:
             Whether the offer is sound, and therefore what is being served.
         """
         if isinstance(offered, ConfigError):
-            return self._refuse(str(offered))
-        self._newest = offered
+            self._unreadable = str(offered)
+            return self._refuse(self._unreadable)
+        self._newest, self._unreadable = offered, ""
+        return self._publish(offered)
+
+    def _publish(self, offered: TiermeshConfig) -> bool:
         try:
             self._check_fixed(offered)
             snapshots = make_snapshots(offered, self._read_keys(offered), self._environ)
             changed = self._snapshots.publish(snapshots)
         except (ConfigError, InconsistentSnapshot, ParseError, ValueError) as error:
             return self._refuse(str(error))
-        self.rejection = ""
+        self.rejection = self._unreadable
         self._keep(offered)
         if changed or self.published is None:
             self.published = Published(offered, snapshots["local"].version, self._clock.wall())
@@ -76,8 +82,8 @@ class Publisher:
         return True
 
     def refresh(self) -> bool:
-        """Offers the newest configuration again, because something that it refers to has changed."""
-        return self.offer(self._newest) if self._newest is not None else False
+        """Publishes the newest readable configuration again, because something that it refers to may have changed."""
+        return self._publish(self._newest) if self._newest is not None else False
 
     def _check_fixed(self, offered: TiermeshConfig) -> None:
         """Refuses changes that running processes cannot follow.

@@ -22,7 +22,7 @@ from tiermesh.shared.config._schema import (
     TiermeshConfig,
     TracingConfig,
 )
-from tiermesh.shared.config._watch import watch_config
+from tiermesh.shared.config._watch import watch_config, watch_folders
 
 __all__ = [
     "BalanceConfig",
@@ -53,4 +53,5 @@ __all__ = [
     "load_or_last_good",
     "parse_config",
     "watch_config",
+    "watch_folders",
 ]

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
+from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config, watch_folders
 from tiermesh.shared.rules.book import RuleBook
 from tiermesh.shared.rules.load import load_rules
 from tiermesh.shared.telemetry import get_logger
-from watchfiles import awatch
 
 _log = get_logger(__name__)
 
@@ -49,6 +48,5 @@ async def follow_rules(current: CurrentRules, config_path: Path, environ: Mappin
 
 async def follow_rules_file(current: CurrentRules, rules_path: Path) -> None:
     """Keeps `current` at what one rules file says; never returns. For processes that need nothing else of the configuration."""
-    # The folder is watched, not the file: editors and Kubernetes replace files by renaming.
-    async for _ in awatch(rules_path.parent, step=50, debounce=200, recursive=False):
+    async for _ in watch_folders(rules_path.parent):
         await current.refresh(rules_path)

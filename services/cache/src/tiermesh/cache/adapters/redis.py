@@ -6,6 +6,7 @@ the client's greetings makes a new connection cost one TCP handshake.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -134,13 +135,23 @@ async def open_redis_store(
 
 
 async def _reply(command: Awaitable[Any]) -> Any:
-    """Awaits a reply; an error reply of a living Redis stays a ResponseError."""
+    """Awaits a reply; an error reply of a living Redis stays a ResponseError.
+
+    redis-py sends with `asyncio.wait_for`, which up to Python 3.11 loses a cancellation that comes just as the command
+    has been sent (python/cpython#86296). Who was cancelled meanwhile is cancelled here: a task that follows the log
+    would never end.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
-        return await command
+        reply = await command
     except ResponseError:
         raise
     except (RedisError, OSError, TimeoutError) as error:
         raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return reply
 
 
 async def answer_of(command: Awaitable[Any]) -> Any:

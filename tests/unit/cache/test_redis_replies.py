@@ -1,0 +1,73 @@
+"""Replies of Redis: what becomes of errors, and of callers who have gone."""
+
+import asyncio
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from tiermesh.cache.adapters.redis import answer_of
+from tiermesh.shared.errors import Unavailable
+
+
+async def test_a_cancellation_that_the_client_loses_is_not_lost():
+    waiting = asyncio.Event()
+
+    async def careless() -> bytes:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # As `asyncio.wait_for` does when what it waits for ends at the same moment.
+            return b"late"
+        return b""
+
+    followed = []
+
+    async def follow() -> None:
+        while True:
+            followed.append(await answer_of(careless()))
+
+    task = asyncio.create_task(follow())
+    await waiting.wait()
+    task.cancel()
+    await asyncio.wait({task}, timeout=10)
+    assert task.cancelled()
+    assert followed == []
+
+
+async def test_a_time_limit_that_the_client_loses_still_ends_the_wait():
+    async def careless() -> bytes:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return b"late"
+        return b""
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await answer_of(careless())
+
+
+async def test_a_caller_who_cleans_up_after_being_cancelled_gets_its_reply():
+    cleaned = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(await answer_of(asyncio.sleep(0, b"ok")))
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    assert cleaned == [b"ok"]
+
+
+@pytest.mark.parametrize("error", [ResponseError("OOM"), RedisConnectionError(), OSError(), TimeoutError()])
+async def test_failures_are_unavailable(error):
+    async def fails() -> bytes:
+        raise error
+
+    with pytest.raises(Unavailable):
+        await answer_of(fails())
