@@ -5,6 +5,7 @@ import asyncio
 import grpc
 import pytest
 from harness.router import METADATA, RAW, ask, running_router
+from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import BudgetExhausted, QueueFull, Unavailable
@@ -79,6 +80,71 @@ async def test_a_refusal_escalates(doubtful, tokens):
     answer = await doubtful.generate()
     assert answer.route.tier == "l2"
     assert answer.route.reasons[-1] == "refusal:l1"
+
+
+@pytest.mark.parametrize("told", ["Seek MEDICAL attention", "请立即就医"])
+async def test_an_answer_with_a_safety_phrase_escalates(told):
+    phrases = ["medical attention", "立即就医"]
+    async with running_router(escalation={"safety_phrases": phrases}) as mesh:
+        unsure(mesh)
+        mesh.engines["l1"].steps = answered([told, " now."])
+        answer = await mesh.generate()
+        assert answer.route.tier == "l2"
+        assert answer.route.reasons[-1] == "safety:l1"
+        assert answer.last.done.attempts[0].objection == "safety"
+
+
+async def test_a_flagged_prompt_begins_with_the_strongest_tier(doubtful):
+    doubtful.classifier.response.confidence = 0.99
+    doubtful.classifier.response.safety_flags.append("self_harm")
+    answer = await doubtful.generate()
+    assert answer.route.tier == "l2"
+    assert list(answer.route.reasons) == ["rule:question", "safety:l1"]
+    assert [attempt.tier for attempt in answer.last.done.attempts] == ["l2"]
+    assert not doubtful.engines["l1"].requests
+    assert doubtful.counted("tiermesh.escalations")[("tier", "l1"), ("why", "safety")].value == 1
+
+
+async def test_a_flagged_prompt_falls_back_to_the_tier_that_was_passed_over(doubtful):
+    doubtful.classifier.response.safety_flags.append("weapons")
+    doubtful.engines["l2"].error = Unavailable("gone")
+    doubtful.engines["l1"].steps = answered(words(20), -0.01)
+    answer = await doubtful.generate()
+    assert (answer.error, answer.route.tier) == (None, "l1")
+    assert list(answer.route.reasons) == ["rule:question", "safety:l1", "unavailable:l2"]
+
+
+async def test_a_shut_gate_keeps_a_flagged_prompt_where_it_is_and_its_answer_out_of_the_cache():
+    async with running_router(escalation={"share": 0.0, "burst": 1}) as mesh:
+        mesh.classifier.response.safety_flags.append("self_harm")
+        assert (await mesh.generate(ask("one"))).route.tier == "l2"
+        second = await mesh.generate(ask("two"))
+        assert (second.route.tier, second.route.reasons[-1]) == ("l1", "escalation_skipped=quota")
+        await mesh.wired.stores.drain()
+        assert [store.answer.tier for store in mesh.cache.stores] == ["l2"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "fields", "changes", "tier"),
+    [
+        ("prompt_injection", {}, {}, "l1"),
+        ("self_harm", {"model": "tier:l1"}, {}, "l1"),
+        ("self_harm", {}, {"enabled": False}, "l1"),
+        ("prompt_injection", {}, {"safety_flags": ["prompt_injection"]}, "l2"),
+    ],
+)
+async def test_flags_count_where_the_configuration_says_so_and_pins_stand(flag, fields, changes, tier):
+    async with running_router(escalation=changes) as mesh:
+        mesh.classifier.response.safety_flags.append(flag)
+        assert (await mesh.generate(ask(**fields))).route.tier == tier
+
+
+async def test_an_answer_from_rules_stands_whatever_the_prompt_holds(doubtful):
+    doubtful.classifier.response.MergeFrom(
+        classifier_pb2.ClassifyResponse(task_type=classifier_pb2.TASK_TYPE_FAQ, complexity=0.05)
+    )
+    doubtful.classifier.response.safety_flags.append("self_harm")
+    assert (await doubtful.generate()).route.tier == "l0"
 
 
 async def test_low_confidence_escalates_and_high_confidence_does_not(doubtful):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import regex
 
 _LIMIT_S = 0.005
-_FLAGS: Mapping[str, regex.Pattern[str]] = {
+FLAGS: Mapping[str, regex.Pattern[str]] = {
     "self_harm": regex.compile(
         r"\b(?:kill|hurt|cut|harm)(?:ing)? myself\b|\bend(?:ing)? my (?:own )?life\b|\b(?:commit(?:ting)? suicide|suicidal)\b"
         r"|\b(?:want|wish) to die\b|自杀|自殘|自残|轻生|不想活了|结束(?:我|自己)的生命"
@@ -37,7 +37,7 @@ _FLAGS: Mapping[str, regex.Pattern[str]] = {
 def safety_flags(text: str) -> tuple[str, ...]:
     """Returns the flags of a folded text, in a fixed order."""
     found = []
-    for name, pattern in _FLAGS.items():
+    for name, pattern in FLAGS.items():
         try:
             if pattern.search(text, timeout=_LIMIT_S) is not None:
                 found.append(name)

@@ -20,6 +20,8 @@ class Classification:
     languages: tuple[str, ...] = ()
     prompt_tokens: int = 0
     """0 where the classifier did not estimate it."""
+    safety_flags: tuple[str, ...] = ()
+    """What in the prompt asks for care, such as `self_harm`."""
     confidence: float | None = None
     """How sure the classifier is of the kind of work; None where it did not answer."""
     answer_tokens: int = 0
@@ -45,6 +47,7 @@ def read_classification(response: classifier_pb2.ClassifyResponse | None) -> Cla
         languages=tuple(response.languages),
         prompt_tokens=response.estimated_prompt_token_count,
         confidence=response.confidence,
+        safety_flags=tuple(response.safety_flags),
         answer_tokens=response.expected_output_token_count,
         right=right,
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import Judgement, Step
+from tiermesh.router.confidence import SAFETY, Judgement, Step
 from tiermesh.router.escalation import Gates, pass_gates, skipped
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.policy import Decision
@@ -56,7 +56,20 @@ class Course:
         return self.call.caller.budget.child(reserve=self.call.snapshot.config.deadlines.reserve_ms / 1000)
 
     def first(self) -> TierConfig:
-        """Returns the first candidate, and takes it."""
+        """Returns the tier to begin with, and takes it: the first candidate, or a stronger one for a flagged prompt.
+
+        What is passed over for the sake of safety stays a candidate, should the stronger tier fail.
+        """
+        first = self._untried[0]
+        escalation = self.call.snapshot.config.escalation
+        flagged = escalation.enabled and not set(escalation.safety_flags).isdisjoint(self.decision.safety_flags)
+        if flagged and not self.decision.pinned and first.backend != "rules" and self.has_stronger(first):
+            gates = self.gates(first, Step.TOP)
+            if gates.tier is not None:
+                self.reasons.append(f"{SAFETY}:{first.name}")
+                self._metrics.escalated(tier=first.name, why=SAFETY)
+                return self.take(gates.tier)
+            self.reasons.append(self.skip(gates.shut))
         return self._untried.pop(0)
 
     def next(self) -> TierConfig | None:

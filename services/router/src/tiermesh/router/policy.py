@@ -69,6 +69,8 @@ class Decision:
     """Whose table of caps and reserves counts."""
     confidence: float | None = None
     """How sure the classifier is; None where nothing judged the request."""
+    safety_flags: tuple[str, ...] = ()
+    """What the classifier found in the prompt that asks for care."""
     prompt_tokens: int = 0
     answer_tokens: int = 0
     """Most tokens of one choice."""
@@ -161,6 +163,7 @@ def decide(
         last_resort=weaker,
         lane=lane_of(facts.priority, judged.complexity, config.lanes),
         confidence=judged.confidence,
+        safety_flags=judged.safety_flags,
         prompt_tokens=tokens,
         answer_tokens=answer,
         gains=gains,

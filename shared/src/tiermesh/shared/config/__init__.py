@@ -6,7 +6,7 @@ from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
 from tiermesh.shared.config._load import ConfigError, load_config, parse_config
 from tiermesh.shared.config._outcomes import OutcomesConfig
-from tiermesh.shared.config._routing import BalanceConfig, BandConfig, CalibrationConfig, EscalationConfig
+from tiermesh.shared.config._routing import BalanceConfig, BandConfig, CalibrationConfig, EscalationConfig, SafetyFlag
 from tiermesh.shared.config._schema import (
     CacheConfig,
     DeadlineConfig,
@@ -43,6 +43,7 @@ __all__ = [
     "NetworkConfig",
     "OutcomesConfig",
     "RouterConfig",
+    "SafetyFlag",
     "ServiceConfig",
     "TenantConfig",
     "TierConfig",

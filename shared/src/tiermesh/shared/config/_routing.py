@@ -10,6 +10,10 @@ from tiermesh.shared.config._section import Section
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+SafetyFlag = Literal["self_harm", "weapons", "prompt_injection", "personal_data"]
+"""What the classifier looks for in prompts."""
+
+
 class BandConfig(Section):
     """What a confidence means: below `top_below` the strongest tier is asked, below `next_below` the next stronger."""
 
@@ -63,6 +67,8 @@ class EscalationConfig(Section):
     calibrations: dict[str, dict[str, CalibrationConfig]] = Field(default={})
     """By tier, then by task type; `default` counts for all other task types. Without one, how sure a tier's tokens are
     never escalates; repetition, refusals, safety phrases and timeouts do."""
+    safety_flags: tuple[SafetyFlag, ...] = ("self_harm", "weapons")
+    """A prompt in which the classifier finds one of these is sent to the strongest tier at once. Answers from rules stand."""
     safety_phrases: tuple[str, ...] = ()
     """An answer whose first tokens hold one of these, in any case, goes to a stronger tier."""
 
