@@ -45,6 +45,8 @@ RAW = {
         {"name": "l2", "backend": "vllm", "model": "large", "context_tokens": 8192, "answer_tokens": 1024},
     ],
 }
+EARLY_END = {**RAW["deadlines"], "reserve_ms": 2000}
+"""Deadlines that leave the end of an answer 2 s to reach its caller: a stalled machine must not make it late."""
 METADATA = (("x-tiermesh-tenant", "acme"), ("x-request-id", "req-1"))
 
 

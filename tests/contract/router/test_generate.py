@@ -4,7 +4,7 @@ import asyncio
 
 import grpc
 import pytest
-from harness.router import METADATA, ask, running_router
+from harness.router import EARLY_END, METADATA, ask, running_router
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
@@ -313,14 +313,16 @@ async def test_an_engine_that_has_finished_is_not_cancelled(mesh):
     assert not mesh.engines["l1"].abandoned.is_set()
 
 
-async def test_the_deadline_ends_a_hanging_engine_with_a_terminal_event_and_nothing_else_is_tried(mesh):
-    mesh.engines["l1"].steps = [STARTED, piece("half"), asyncio.Event()]
-    answer = await mesh.generate(timeout=0.5)
-    assert answer.kinds() == ["route", "delta", "failure"]
-    assert answer.last.failure.reason in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
-    assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert mesh.engines["l1"].abandoned.is_set()
-    assert not mesh.engines["l2"].requests
+async def test_the_deadline_ends_a_hanging_engine_with_a_terminal_event_and_nothing_else_is_tried():
+    async with running_router(deadlines=EARLY_END) as mesh:
+        mesh.engines["l1"].steps = [STARTED, piece("half"), asyncio.Event()]
+        answer = await mesh.generate(timeout=2.5)
+        assert answer.kinds() == ["route", "delta", "failure"]
+        assert answer.last.failure.reason in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
+        assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
+        async with asyncio.timeout(5):
+            await mesh.engines["l1"].abandoned.wait()
+        assert not mesh.engines["l2"].requests
 
 
 async def test_the_deadline_before_the_start_is_a_status(mesh):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from harness.router import METADATA, ask, running_router
+from harness.router import EARLY_END, METADATA, ask, running_router
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import QueueFull, Unavailable
@@ -122,14 +122,18 @@ async def test_a_failure_event_carries_the_ledger(mesh):
     assert ledger.hops[-1].outcome in {"UNAVAILABLE", "STREAM_BROKEN"}
 
 
-async def test_a_deadline_shows_where_it_went(mesh):
-    started = engine_pb2.GenerateResponse(started=engine_pb2.Started())
-    piece = engine_pb2.GenerateResponse(delta=answer_pb2.Delta(text="half"))
-    mesh.engines["l1"].steps = [started, piece, asyncio.Event()]
-    ledger = (await mesh.generate(timeout=0.5)).last.failure.ledger
-    check(ledger)
-    assert ms(ledger.parts.decode) > 200
-    assert ms(ledger.budget_out) < 100
+async def test_a_deadline_shows_where_it_went():
+    async with running_router(deadlines=EARLY_END) as mesh:
+        started = engine_pb2.GenerateResponse(started=engine_pb2.Started())
+        piece = engine_pb2.GenerateResponse(delta=answer_pb2.Delta(text="half"))
+        mesh.engines["l1"].steps = [started, piece, asyncio.Event()]
+        ledger = (await mesh.generate(timeout=2.5)).last.failure.ledger
+        check(ledger)
+        (engine,) = [hop for hop in ledger.hops if hop.name == "engine"]
+        # What was left for the engine went into its second token, which never came.
+        assert ms(ledger.parts.decode) > 0
+        assert ms(engine.budget_out) < 10
+        assert ms(ledger.budget_out) <= EARLY_END["reserve_ms"] + 10
 
 
 async def test_a_hit_has_a_ledger_without_engines(mesh):
