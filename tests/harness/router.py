@@ -96,7 +96,7 @@ class RunningRouter:
 
     async def open(self, stack):
         async def host(service):
-            opened = open_server([service], address="127.0.0.1:0", tracing=self.tracing, default_deadline_s=30)
+            opened = open_server([service], address="127.0.0.1:0", tracing=self.tracing, default_deadline_s=100)
             return await stack.enter_async_context(opened)
 
         self.servers = {
@@ -147,7 +147,7 @@ class RunningRouter:
         answer.headers = dict(await call.initial_metadata())
         return answer
 
-    async def generate(self, request=None, *, timeout=20, metadata=METADATA):
+    async def generate(self, request=None, *, timeout=100, metadata=METADATA):
         return await self._read(self.router.Generate(request or ask(), timeout=timeout, metadata=metadata))
 
     def counted(self, name):
@@ -159,9 +159,9 @@ class RunningRouter:
 
     async def explain(self, request=None):
         wanted = router_pb2.ExplainRequest(request=request or ask())
-        return await self.router.Explain(wanted, timeout=20, metadata=METADATA)
+        return await self.router.Explain(wanted, timeout=100, metadata=METADATA)
 
-    async def chat(self, body, *, timeout=20, metadata=METADATA):
+    async def chat(self, body, *, timeout=100, metadata=METADATA):
         request = httpbody_pb2.HttpBody(content_type="application/json", data=body)
         return await self._read(self.openai.CreateChatCompletion(request, timeout=timeout, metadata=metadata))
 

@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from harness.answers import fingerprint, make_answer, make_key
 from harness.cache import running_cache
+from harness.eventually import eventually
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.shared.errors import BudgetExhausted, InvalidRequest, Unavailable
@@ -128,15 +129,23 @@ async def test_a_store_that_is_down_is_never_an_error_for_requests(cache, store)
         await cache.invalidate()
 
 
-async def test_a_callers_deadline_bounds_the_wait(cache, store):
+async def test_a_callers_deadline_bounds_the_wait(cache, store, clock):
     store.answering.clear()
-    began = time.monotonic()
-    # The store's bound is a second here; the caller has less, and either side may notice first.
-    with contextlib.suppress(BudgetExhausted):
-        found = await cache.call("Lookup", cache_pb2.LookupRequest(key=make_key()), timeout_s=0.1)
-        assert found.result == cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE
-    assert time.monotonic() - began < 0.9
+
+    async def in_time() -> bool:
+        # The pause after a failure is over.
+        clock.advance(3600)
+        began = time.monotonic()
+        # The store's bound is a second here; the caller has less, and either side may notice first.
+        with contextlib.suppress(BudgetExhausted):
+            found = await cache.call("Lookup", cache_pb2.LookupRequest(key=make_key()), timeout_s=0.1)
+            assert found.result == cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE
+        return time.monotonic() - began < 0.9
+
+    # A busy machine may take longer at times; were it the store's bound, it would take longer every time.
+    await eventually(in_time)
     store.answering.set()
+    clock.advance(3600)
     assert await cache.result() == "MISS"
 
 

@@ -15,7 +15,7 @@ from tiermesh.shared.testing import answer_steps
 
 
 async def stored(mesh):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.cache.stored.wait()
 
 
@@ -44,7 +44,7 @@ async def test_a_hit_abandons_the_classification(mesh):
     hit = await mesh.generate()
     assert hit.route.cache_status == router_pb2.CACHE_STATUS_HIT
     if mesh.classifier.entered.is_set():
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await mesh.classifier.abandoned.wait()
 
 
@@ -52,7 +52,7 @@ async def test_lookup_and_classification_run_side_by_side(mesh):
     mesh.cache.hangs = mesh.classifier.hangs = True
     call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
     reading = asyncio.ensure_future(call.read())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.cache.entered.wait()
         await mesh.classifier.entered.wait()
         call.cancel()
@@ -130,13 +130,13 @@ async def test_the_caller_does_not_wait_for_the_store_and_a_drain_does(mesh):
     await asyncio.sleep(0)
     assert not draining.done()
     mesh.cache.store_gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await draining
     assert len(mesh.cache.stores) == 1
 
 
 async def drained(mesh):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.wired.stores.drain()
 
 
@@ -162,7 +162,7 @@ async def test_abandoned_answers_are_not_kept(mesh):
     await call.read()
     await call.read()
     call.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.engines["l1"].abandoned.wait()
     await drained(mesh)
     assert not mesh.cache.stores
@@ -233,13 +233,14 @@ async def test_a_store_that_does_not_answer_is_labelled(mesh):
 
 
 async def test_a_cache_that_hangs_is_given_its_cap_and_abandoned():
-    # Long enough for a busy machine to bring the lookup to the cache at all.
-    async with running_router(deadlines={"cache_ms": 500, "classifier_ms": 5000}) as mesh:
+    async with running_router(deadlines={"cache_ms": 100, "classifier_ms": 5000}) as mesh:
         mesh.cache.hangs = True
-        answer = await mesh.generate()
-        assert answer.headers["x-tiermesh-cache"] == "unavailable"
-        assert answer.text == "l1 says 你好"
-        async with asyncio.timeout(5):
+        # A busy machine may use the cap up before the lookup is at the cache; that lookup cannot be abandoned there.
+        while not mesh.cache.entered.is_set():
+            answer = await mesh.generate()
+            assert answer.headers["x-tiermesh-cache"] == "unavailable"
+            assert answer.text == "l1 says 你好"
+        async with asyncio.timeout(60):
             await mesh.cache.abandoned.wait()
 
 
@@ -272,7 +273,7 @@ async def test_an_invalidation_while_the_answer_is_made_keeps_it_out(mesh, mode)
     gate = asyncio.Event()
     mesh.engines["l1"].steps = [gate, *answer_steps("late")]
     asking = asyncio.create_task(mesh.generate(ask(cache_mode=mode)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.engines["l1"].entered.wait()
     await mesh.cache.Invalidate(cache_pb2.InvalidateRequest(tenant="acme"), None)
     gate.set()

@@ -6,6 +6,7 @@ import json
 import grpc
 import pytest
 from harness.router import EARLY_END, METADATA, ask, running_router
+from harness.short_deadlines import until_one_arrives
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import InvalidRequest, QueueFull, Unavailable
@@ -45,12 +46,13 @@ async def test_a_tier_that_streams_40_of_60_tokens_and_closes_ends_in_an_error_a
 async def test_a_tier_that_goes_silent_after_20_tokens_ends_in_an_error_on_the_deadline():
     async with running_router(deadlines=EARLY_END) as mesh:
         mesh.engines["l1"].steps = [STARTED, *spoken(20), asyncio.Event()]
-        answer = await mesh.chat(chat(stream=True), timeout=2.5)
-        seen, done = chunks(answer)
+        requests = mesh.engines["l1"].requests
+        asked = await until_one_arrives(lambda s: mesh.chat(chat(stream=True), timeout=s), requests, deadline_s=2.5)
+        seen, done = chunks(asked.result)
         assert not done
         # Said before the caller's own timer ended the call.
         assert seen[-1]["error"]["code"] in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await mesh.engines["l1"].abandoned.wait()
         assert not mesh.engines["l2"].requests
 
@@ -68,7 +70,7 @@ async def test_the_same_without_streaming_is_a_plain_error(mesh):
 async def test_a_client_that_drops_frees_the_engine_streaming_or_not(mesh, stream, steps):
     mesh.engines["l1"].steps = [step() if step is asyncio.Event else step for step in steps]
     asked = asyncio.ensure_future(mesh.chat(chat(stream=stream)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.engines["l1"].entered.wait()
         asked.cancel()
         await mesh.engines["l1"].abandoned.wait()
@@ -81,11 +83,9 @@ async def test_a_client_that_drops_frees_the_engine_streaming_or_not(mesh, strea
 async def test_a_tier_that_never_answers_costs_the_deadline_once():
     async with running_router(tiers=_one_tier()) as mesh:
         mesh.engines["l1"].hangs = True
-        began = asyncio.get_running_loop().time()
-        answer = await mesh.generate(timeout=1.0)
-        took = asyncio.get_running_loop().time() - began
-        assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
-        assert 0.8 < took < 4
+        asked = await until_one_arrives(lambda s: mesh.generate(timeout=s), mesh.engines["l1"].requests, deadline_s=1.0)
+        assert asked.result.status == grpc.StatusCode.DEADLINE_EXCEEDED
+        assert asked.deadline_s - 0.2 < asked.took_s < asked.deadline_s + 10
         assert len(mesh.engines["l1"].requests) == 1
 
 

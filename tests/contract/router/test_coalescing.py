@@ -32,7 +32,7 @@ class Reading:
         self._task = asyncio.ensure_future(mesh._read(self.call))
 
     async def answer(self):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self._task
 
     async def leave(self):
@@ -48,7 +48,7 @@ def counted(mesh, name="tiermesh.requests.coalesced"):
 async def led(mesh, request=None, *, tier="l1", **options):
     """Starts a request and waits until it is with its engine."""
     reading = Reading(mesh, request, **options)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await mesh.engines[tier].entered.wait()
     return reading
 
@@ -130,7 +130,7 @@ async def test_the_answer_is_stored_once(mesh, gate):
     gate.set()
     for reading in (leader, *followers):
         assert (await reading.answer()).text == "one two 三"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.wired.stores.drain()
     assert len(mesh.cache.stores) == 1
     assert len(mesh.cache.lookups) == 1
@@ -154,7 +154,7 @@ async def test_the_last_one_that_leaves_frees_the_engine(mesh, gate):
     follower = await followed(mesh)
     await leader.leave()
     await follower.leave()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.engines["l1"].abandoned.wait()
     gate.set()
     assert (await mesh.generate()).route.cache_status == router_pb2.CACHE_STATUS_MISS

@@ -20,7 +20,7 @@ async def followed(**changes):
     async with running_router(**changes) as mesh:
         following = asyncio.create_task(mesh.wired.loads.run())
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 for engine in mesh.engines.values():
                     await engine.load_watched.wait()
             yield mesh
@@ -93,7 +93,7 @@ async def test_an_escalation_does_not_go_to_a_backlogged_tier():
             steps[-1].delta.token_ids.append(1)
         steps.append(engine_pb2.GenerateResponse(done=engine_pb2.Done()))
         mesh.engines["l1"].steps = steps
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             n = 0
             while (answer := await mesh.generate(ask(f"try {n}"))).route.tier != "l1":
                 n += 1

@@ -71,7 +71,7 @@ def kept(**fields):
 
 
 async def drained(mesh):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.wired.reruns.drain()
         await mesh.wired.stores.drain()
 
@@ -254,7 +254,7 @@ async def test_a_rerun_outlives_its_caller_and_a_shutdown_gives_it_up(mesh):
     mesh.engines["l1"].hangs = True
     mesh.cache.reply = kept(stale=True)
     assert (await mesh.generate()).error is None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await mesh.engines["l1"].entered.wait()
         assert not mesh.engines["l1"].abandoned.is_set()
         await mesh.wired.reruns.drain(0)

@@ -1,10 +1,12 @@
 """The gRPC kit over a real connection: deadlines, errors, traces, cancellation, drain, health."""
 
 import asyncio
+import contextlib
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from harness.short_deadlines import until_one_arrives
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.shared.budget import Budget, current_budget
 from tiermesh.shared.errors import BudgetExhausted, InternalError, QueueFull, Unavailable
@@ -21,24 +23,31 @@ class Scripted(engine_pb2_grpc.EngineServiceServicer):
         self.cancelled = asyncio.Event()
         self.started = asyncio.Event()
         self.budgets = []
+        self.generated = []
 
     async def GetModel(self, request, context):
         self.budgets.append(current_budget().remaining())
         return engine_pb2.GetModelResponse(model="m")
 
     async def Generate(self, request, context):
+        self.generated.append(request)
         self.started.set()
+        try:
+            async for event in self._events(request):
+                yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            # The one strikes where it waits, the other where it has just sent something.
+            self.cancelled.set()
+            raise
+
+    async def _events(self, request):
         if request.request_id == "full":
             raise QueueFull("64 prompts wait already", retry_after=2.5)
         if request.request_id == "bug":
             raise RuntimeError("secret prompt text")
         yield engine_pb2.GenerateResponse(started=engine_pb2.Started(model="m"))
         if request.request_id == "hang":
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                self.cancelled.set()
-                raise
+            await asyncio.Event().wait()
         if request.request_id == "late-full":
             raise QueueFull("changed my mind")
         yield engine_pb2.GenerateResponse(done=engine_pb2.Done())
@@ -59,27 +68,29 @@ async def serving(drain_s=0.0, longest=30):
 
 def generate(stub, what, tracer, budget=None):
     request = engine_pb2.GenerateRequest(request_id=what)
-    return call_stream(stub.Generate, request, name="Generate", budget=budget or Budget.of(5), tracer=tracer)
+    return call_stream(stub.Generate, request, name="Generate", budget=budget or Budget.of(60), tracer=tracer)
 
 
 async def test_the_deadline_arrives_and_is_shorter():
     async with serving() as (servicer, stub, tracer, *_):
         await call_unary(
-            stub.GetModel, engine_pb2.GetModelRequest(), name="GetModel", budget=Budget.of(2), tracer=tracer
+            stub.GetModel, engine_pb2.GetModelRequest(), name="GetModel", budget=Budget.of(20), tracer=tracer
         )
         await stub.GetModel(engine_pb2.GetModelRequest())
-    assert 1.0 < servicer.budgets[0] <= 2.0
-    assert 29.0 < servicer.budgets[1] <= 30.0
+    assert 5.0 < servicer.budgets[0] <= 20.0
+    assert 20.0 < servicer.budgets[1] <= 30.0
 
 
 @pytest.mark.parametrize("seconds", [0.4567, 3.4567, 9.999, 59.93, 123.4, 599.5, 3599.0])
 async def test_the_next_hop_never_has_more_time_than_its_caller(seconds):
     async with serving(longest=3600) as (servicer, stub, tracer, *_):
-        budget = Budget.of(seconds)
         request = engine_pb2.GetModelRequest()
-        await call_unary(stub.GetModel, request, name="GetModel", budget=budget, tracer=tracer)
-    (arrived,) = servicer.budgets
-    assert seconds * 0.97 - 0.2 < arrived <= seconds + 0.001
+        # The shortest may pass on the way there on a busy machine.
+        while not servicer.budgets:
+            with contextlib.suppress(BudgetExhausted):
+                budget = Budget.of(seconds)
+                await call_unary(stub.GetModel, request, name="GetModel", budget=budget, tracer=tracer)
+    assert max(0, seconds * 0.97 - 10) < servicer.budgets[0] <= seconds + 0.001
 
 
 async def test_an_empty_budget_is_refused_without_a_call():
@@ -93,11 +104,15 @@ async def test_an_empty_budget_is_refused_without_a_call():
 
 async def test_a_deadline_that_passes_is_a_budget_error():
     async with serving() as (servicer, stub, tracer, *_):
-        with pytest.raises(BudgetExhausted):
-            async with aclosing(generate(stub, "hang", tracer, Budget.of(0.2))) as events:
-                async for _ in events:
-                    pass
-        async with asyncio.timeout(2):
+
+        async def ask(deadline_s):
+            with pytest.raises(BudgetExhausted):
+                async with aclosing(generate(stub, "hang", tracer, Budget.of(deadline_s))) as events:
+                    async for _ in events:
+                        pass
+
+        await until_one_arrives(ask, servicer.generated, deadline_s=0.2)
+        async with asyncio.timeout(60):
             await servicer.cancelled.wait()
 
 
@@ -125,7 +140,7 @@ async def test_leaving_the_loop_cancels_the_handler():
         async with aclosing(generate(stub, "hang", tracer)) as events:
             async for _ in events:
                 break
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             await servicer.cancelled.wait()
 
 
@@ -142,7 +157,7 @@ async def test_cancelling_the_caller_cancels_the_handler():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             await servicer.cancelled.wait()
 
 
@@ -167,7 +182,7 @@ async def test_drain_lets_a_call_finish_and_refuses_new_ones():
         await server.drain(0.1)
         with pytest.raises(Unavailable):
             await call_unary(
-                stub.GetModel, engine_pb2.GetModelRequest(), name="GetModel", budget=Budget.of(1), tracer=tracer
+                stub.GetModel, engine_pb2.GetModelRequest(), name="GetModel", budget=Budget.of(30), tracer=tracer
             )
 
 

@@ -1,7 +1,7 @@
 """Whatever an answer holds, a hit gives back the same bytes, and nothing else is taken for one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
@@ -38,7 +38,6 @@ ANSWER = st.builds(
 GENERATION = st.binary(min_size=8, max_size=8)
 
 
-@settings(deadline=None)
 @given(answer=ANSWER, key=st.binary(max_size=80), generation=GENERATION)
 def test_round_trip_is_bit_for_bit(answer, key, generation):
     serialized = answer.SerializeToString(deterministic=True)
@@ -46,14 +45,12 @@ def test_round_trip_is_bit_for_bit(answer, key, generation):
     assert CODEC.decode(value, key=key, generation=generation).SerializeToString(deterministic=True) == serialized
 
 
-@settings(deadline=None)
 @given(value=st.binary(max_size=300), generation=GENERATION)
 def test_no_other_bytes_are_an_answer(value, generation):
     with pytest.raises(PoisonedValue):
         CODEC.decode(b"\x01" + value, key=b"k", generation=generation)
 
 
-@settings(deadline=None)
 @given(answer=ANSWER, generation=GENERATION, place=st.integers(0), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_noticed(answer, generation, place, bit):
     value = bytearray(CODEC.encode(answer.SerializeToString(), key=b"k", generation=generation))

@@ -19,7 +19,7 @@ def model():
 
 
 @given(text=ANY, times=st.sampled_from([1, 40]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_predictions_are_finite_and_within_their_ranges(model, text, times):
     said = model.predict([read_features((Turn("user", text * times),), TokenWeights())])[0]
     shares = (

@@ -82,7 +82,7 @@ class Envoy:
         self.apply(self.client.push(changed))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     variant=st.sampled_from(["sotw", "delta"]),
     steps=st.lists(snapshots(), min_size=1, max_size=5),

@@ -52,7 +52,7 @@ def play(given_scripts, given_asks):
     return run_in_virtual_time(work(), loop)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(given_scripts=scripts, given_asks=asks)
 def test_no_interleaving_breaks_a_promise(given_scripts, given_asks):
     stage, asked = play(list(given_scripts), given_asks)
@@ -72,7 +72,7 @@ def test_no_interleaving_breaks_a_promise(given_scripts, given_asks):
             )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(given_asks=asks)
 def test_where_no_run_fails_nobody_who_stays_and_has_time_goes_without(given_asks):
     stage, asked = play([], [(at, 50.0, leave) for at, _, leave in given_asks])

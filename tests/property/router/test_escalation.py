@@ -150,7 +150,7 @@ async def answer(scripts, *, confidence, progressive, quota, seconds):
     return events, error, pool, near, ledger_message(call.account.close())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     scripts=st.fixed_dictionaries(dict.fromkeys(NAMES, behaviour)),
     confidence=st.sampled_from([0.1, 0.9]),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiermesh.router.facts import RequestFacts
 from tiermesh.router.policy import SURELY_TOO_LONG, Classification, decide
@@ -52,7 +52,6 @@ def run(situation):
     return decide(facts, model=model, classification=classification, config=config, unavailable=down)
 
 
-@settings(deadline=None)
 @given(situations())
 def test_no_tier_is_tried_twice_and_pins_never_move(situation):
     config, _, _, model, _ = situation
@@ -65,7 +64,6 @@ def test_no_tier_is_tried_twice_and_pins_never_move(situation):
         assert all(model in {f"tier:{name}", config.tier(name).public_model} for name in names)
 
 
-@settings(deadline=None)
 @given(situations())
 def test_verdicts_and_candidates_agree(situation):
     config = situation[0]
@@ -77,7 +75,6 @@ def test_verdicts_and_candidates_agree(situation):
     assert decision.reasons
 
 
-@settings(deadline=None)
 @given(situations())
 def test_every_candidate_holds_the_request_and_may_serve_it(situation):
     _, facts, classification, _, _ = situation
@@ -92,7 +89,6 @@ def test_every_candidate_holds_the_request_and_may_serve_it(situation):
             assert not candidate.task_types or decision.task_type in candidate.task_types
 
 
-@settings(deadline=None)
 @given(situations())
 def test_weaker_tiers_come_after_all_that_are_strong_enough(situation):
     *rest, _ = situation
@@ -104,13 +100,11 @@ def test_weaker_tiers_come_after_all_that_are_strong_enough(situation):
         assert order == sorted(order)
 
 
-@settings(deadline=None)
 @given(situations())
 def test_the_same_facts_give_the_same_decision(situation):
     assert run(situation) == run(situation)
 
 
-@settings(deadline=None)
 @given(situations())
 def test_a_failed_tier_only_changes_the_order(situation):
     *rest, _ = situation

@@ -41,7 +41,7 @@ def rule(draw, name):
 
 
 @given(PATTERN)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_witnesses_match_as_the_mesh_would_see_them(pattern):
     compiled = regex.compile(pattern, FLAGS)
     found = witnesses(pattern)
@@ -51,7 +51,7 @@ def test_witnesses_match_as_the_mesh_would_see_them(pattern):
 
 
 @given(PATTERN, TEXT)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_pattern_said_never_to_match_matches_nothing(pattern, text):
     found = witnesses(pattern)
     if not found.texts:
@@ -59,7 +59,7 @@ def test_a_pattern_said_never_to_match_matches_nothing(pattern, text):
 
 
 @given(PATTERN, st.lists(PATTERN, max_size=3), TEXT)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_covered_is_matched_by_the_others_wherever_it_matches(pattern, others, text):
     text = fold(text)
     if covered(pattern, others) and regex.search(pattern, text, FLAGS):
@@ -76,7 +76,7 @@ def named_by(rules, text, tokens):
 
 
 @given(st.tuples(rule("one"), rule("two"), rule("three")), st.lists(TEXT, min_size=1, max_size=6), st.integers(4, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_dead_rule_never_names_the_task_type(rules, texts, tokens):
     dead = {
         f.name for f in lint_rules(rules, None) if f.kind in {"shadowed", "never-matches"} and f.place.count("[") < 2

@@ -3,7 +3,7 @@
 import json
 import unicodedata
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.shared.canonical import canonical_bytes, canonical_json, canonical_text, fingerprint
@@ -56,7 +56,6 @@ def assistant(arguments):
     return [chat_pb2.Message(role=chat_pb2.ROLE_ASSISTANT, tool_calls=[call])]
 
 
-@settings(deadline=None)
 @given(messages, samplings())
 def test_the_bytes_survive_the_wire(conversation, sampling):
     again = [chat_pb2.Message.FromString(m.SerializeToString()) for m in conversation]
@@ -64,7 +63,6 @@ def test_the_bytes_survive_the_wire(conversation, sampling):
     assert len(fingerprint(conversation, sampling, scope=SCOPE)) == 32
 
 
-@settings(deadline=None)
 @given(text)
 def test_composition_and_line_endings_do_not_matter(content):
     same = {
@@ -80,19 +78,16 @@ def test_composition_and_line_endings_do_not_matter(content):
     assert len(same) == 1
 
 
-@settings(deadline=None)
 @given(text, st.text(" \t\n\r\u3000", max_size=5))
 def test_white_space_at_the_very_end_does_not_matter(content, space):
     assert canon(user(content + space)) == canon(user(content))
 
 
-@settings(deadline=None)
 @given(text)
 def test_canonical_text_is_stable(content):
     assert canonical_text(canonical_text(content)) == canonical_text(content)
 
 
-@settings(deadline=None)
 @given(text, text)
 def test_different_texts_have_different_bytes(one, other):
     def meaning(content):
@@ -106,7 +101,6 @@ def test_space_inside_and_before_does_matter():
     assert len({canon(user(form)) for form in forms}) == len(forms)
 
 
-@settings(deadline=None)
 @given(json_object, st.randoms(use_true_random=False), st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_the_writing_of_tool_arguments_does_not_matter(value, random, indent, ascii_only):
     def shuffled(item):
@@ -133,7 +127,6 @@ def typed(value):
     return (type(value).__name__, canonical_text(value) if isinstance(value, str) else repr(value))
 
 
-@settings(deadline=None)
 @given(json_value, json_value)
 def test_different_tool_arguments_have_different_bytes(one, other):
     if typed(one) != typed(other):
@@ -149,7 +142,6 @@ def test_tool_arguments_that_only_look_alike():
     assert len({canon(assistant(form)) for form in forms}) == len(forms)
 
 
-@settings(deadline=None)
 @given(messages, samplings(), samplings())
 def test_every_sampling_value_counts(conversation, one, other):
     def meaning(sampling):
@@ -197,7 +189,6 @@ def test_every_field_of_the_contract_changes_the_bytes():
     assert {field.name for field in chat_pb2.ToolCall.DESCRIPTOR.fields} == {"id", "name", "arguments_json"}
 
 
-@settings(deadline=None)
 @given(messages, messages)
 def test_messages_and_their_order_count(one, other):
     assume([m.SerializeToString() for m in one] != [m.SerializeToString() for m in other])
@@ -214,7 +205,6 @@ def test_no_text_can_stand_for_structure():
     assert len({canon(form) for form in forms}) == len(forms)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(text, text, max_size=3), st.dictionaries(text, text, max_size=3))
 def test_the_scope_counts_and_its_order_does_not(one, other):
     assert (canon(user("x"), scope=one) == canon(user("x"), scope=other)) == (one == other)

@@ -1,6 +1,6 @@
 """Whatever arrives, in whatever order, the store stays within its bounds and its sums are right."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiermesh.traces.records import SpanRecord
 from tiermesh.traces.store import Bounds, TraceStore
@@ -24,7 +24,6 @@ BOUNDS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(bounds=BOUNDS, batches=st.lists(st.lists(SPAN, max_size=6), max_size=8))
 def test_bounds_hold_and_sums_are_right(bounds, batches):
     store = TraceStore(bounds)

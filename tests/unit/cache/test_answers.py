@@ -195,7 +195,7 @@ async def test_a_store_that_is_down_is_soon_not_asked(kit):
 async def test_a_store_that_hangs_costs_the_bound():
     kit = Kit(timeout_s=0.005)
     kit.store.answering.clear()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         assert [await kit.result() for _ in range(3)] == [Result.UNAVAILABLE] * 3
         assert not await kit.keep()
     kit.store.answering.set()

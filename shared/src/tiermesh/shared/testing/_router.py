@@ -57,7 +57,8 @@ class ScriptedRouter(router_pb2_grpc.RouterServiceServicer):
                     raise step
                 else:
                     yield step
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
+            # The one strikes where it waits, the other where it has just sent something.
             self.abandoned.set()
             raise
 

@@ -1,0 +1,10 @@
+"""What holds of every test."""
+
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, however busy the machine is: a failure is there again in the next run. Hypothesis'
+# own limits on time would make failures of pauses that other programs cause.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("repeatable")
