@@ -7,7 +7,7 @@ BOOTSTRAP = $(PYTHON) mesh/bootstrap
 # Further arguments of the program behind a target, such as ARGS="tests/unit -k budget" for `make test`.
 ARGS ?=
 
-PACKAGES := api shared router classifier cache engine traces mesh client
+PACKAGES := api shared router classifier cache engine traces outcomes mesh client
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status logs doctor env env-test test check format protos bench-overhead bench-cache test-scenarios bench-resilience

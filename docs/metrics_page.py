@@ -10,6 +10,7 @@ from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.classifier.metrics import JudgementMetrics
 from tiermesh.engine.load import Load
 from tiermesh.engine.metrics import EngineMetrics
+from tiermesh.outcomes.metrics import OutcomeMetrics
 from tiermesh.router.metrics import RequestMetrics
 
 _HEAD = """\
@@ -89,6 +90,7 @@ def instruments() -> dict[str, list[Made]]:
         ("router", RequestMetrics),
         ("classifier", JudgementMetrics),
         ("cache", CacheMetrics),
+        ("outcomes", OutcomeMetrics),
         ("engine", lambda meter: EngineMetrics(meter, tier="", model="", load=lambda: Load(0, 0, 0, 0, 0.0, 0, 0))),
     ):
         meter = RecordingMeter()

@@ -1,5 +1,6 @@
 """A real router server with scripted neighbours, all over real connections."""
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from tiermesh.router.openai.errors import openai_trailers
 from tiermesh.router.settings import Settings, make_snapshot
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
-from tiermesh.shared.testing import FakeCache, FakeClassifier, ScriptedEngine, answer_steps, recorded_tracing
+from tiermesh.shared.testing import (
+    FakeCache,
+    FakeClassifier,
+    FakeOutcomes,
+    ScriptedEngine,
+    answer_steps,
+    recorded_tracing,
+)
 
 RAW = {
     "tenants": [{"name": "acme", "key_env": "KEYS"}],
@@ -91,7 +99,7 @@ class RunningRouter:
 
     def __init__(self, settings, tracing):
         self.settings, self.tracing = settings, tracing
-        self.cache, self.classifier = FakeCache(), FakeClassifier()
+        self.cache, self.classifier, self.outcomes = FakeCache(), FakeClassifier(), FakeOutcomes()
         self.engines = {name: ScriptedEngine(*answer_steps(f"{name} ", "says ", "你好")) for name in ("l0", "l1", "l2")}
 
     async def open(self, stack):
@@ -102,6 +110,7 @@ class RunningRouter:
         self.servers = {
             "cache": await host(self.cache.service()),
             "classifier": await host(self.classifier.service()),
+            "outcomes": await host(self.outcomes.service()),
             **{f"engine-{name}": await host(engine.service()) for name, engine in self.engines.items()},
         }
         channels = {}
@@ -126,8 +135,10 @@ class RunningRouter:
             )
         )
         channel = await stack.enter_async_context(open_channel(f"127.0.0.1:{self.server.port}"))
+        sending = asyncio.create_task(self.wired.outcomes.run())
 
         async def close():
+            sending.cancel()
             await self.wired.stores.drain()
             for opened in channels.values():
                 await opened.close()
@@ -156,6 +167,14 @@ class RunningRouter:
         resources = data.resource_metrics if data is not None else ()
         found = [m for r in resources for s in r.scope_metrics for m in s.metrics if m.name == name]
         return {tuple(sorted(p.attributes.items())): p for m in found for p in m.data.data_points}
+
+    async def report(self, metadata=METADATA, timeout=20, **fields):
+        try:
+            return await self.router.ReportOutcome(
+                router_pb2.ReportOutcomeRequest(**fields), timeout=timeout, metadata=metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from None
 
     async def explain(self, request=None):
         wanted = router_pb2.ExplainRequest(request=request or ask())

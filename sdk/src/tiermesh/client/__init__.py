@@ -20,18 +20,20 @@
 from tiermesh.client._answer import Answer
 from tiermesh.client._async import AsyncAnswerStream, AsyncClient
 from tiermesh.client._deadlines import Deadlines, Lane
-from tiermesh.client._request import make_request
+from tiermesh.client._request import make_report, make_request
 from tiermesh.client._retries import RetryPolicy, RetryTokens
 from tiermesh.client._sync import AnswerStream, Client
 from tiermesh.shared.errors import (
     BudgetExhausted,
     DeadlineError,
+    FeatureOff,
     InvalidRequest,
     Overloaded,
     StreamBroken,
     TiermeshError,
     Unauthenticated,
     Unavailable,
+    UnknownRequest,
 )
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Client",
     "DeadlineError",
     "Deadlines",
+    "FeatureOff",
     "InvalidRequest",
     "Lane",
     "Overloaded",
@@ -52,5 +55,7 @@ __all__ = [
     "TiermeshError",
     "Unauthenticated",
     "Unavailable",
+    "UnknownRequest",
+    "make_report",
     "make_request",
 ]

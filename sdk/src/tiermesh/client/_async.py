@@ -13,7 +13,7 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client._answer import Answer, Book
 from tiermesh.client._deadlines import Deadlines, Lane
 from tiermesh.client._door import call_metadata, channel_credentials, channel_options, find_door
-from tiermesh.client._request import Prompt, lane_of, make_request
+from tiermesh.client._request import Prompt, lane_of, make_report, make_request
 from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -286,14 +286,39 @@ class AsyncClient:
         """
         message = router_pb2.ExplainRequest(request=make_request(prompt, **request))
         lane = lane_of(message.request, lane)
+        response: router_pb2.ExplainResponse = await self._unary("Explain", message, deadline_s, lane, traceparent)
+        return response
+
+    async def report(
+        self, request_id: str, *, deadline_s: float | None = None, traceparent: str | None = None, **opinion: Any
+    ) -> bool:
+        """Says how good an answer was, for the mesh to learn from; returns whether that was filed.
+
+        It is not where the request was not among those sampled. Arguments are those of `make_report`.
+
+        Raises:
+            UnknownRequest: the log has no such request of this tenant.
+            FeatureOff: the mesh keeps no log.
+            TiermeshError: the mesh does not answer.
+        """
+        message = make_report(request_id, **opinion)
+        response: router_pb2.ReportOutcomeResponse = await self._unary(
+            "ReportOutcome", message, deadline_s, Lane.SIMPLE, traceparent
+        )
+        return response.recorded
+
+    async def _unary(
+        self, method: str, message: Any, deadline_s: float | None, lane: Lane, traceparent: str | None
+    ) -> Any:
+        """Makes a call that may be made again."""
         budget = self._budget(deadline_s, lane)
         attempts = self._attempts(budget, lane)
         metadata = call_metadata(self._api_key, traceparent)
-        stub = router_pb2_grpc.RouterServiceStub(self._open())
+        begin = getattr(router_pb2_grpc.RouterServiceStub(self._open()), method)
         while True:
-            call = stub.Explain(message, timeout=wire_timeout(budget.require("the request")), metadata=metadata)
+            call = begin(message, timeout=wire_timeout(budget.require("the request")), metadata=metadata)
             try:
-                response: router_pb2.ExplainResponse = await call
+                response = await call
             except grpc.aio.AioRpcError as error:
                 failure = error_from_rpc(error)
                 wait = attempts.after(failure)

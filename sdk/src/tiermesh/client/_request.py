@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.client._deadlines import Lane
 
@@ -17,6 +18,13 @@ _ROLES = {
     "tool": chat_pb2.ROLE_TOOL,
 }
 
+_SOURCES: dict[str, record_pb2.FeedbackSource.ValueType] = {
+    "user": record_pb2.FEEDBACK_SOURCE_USER,
+    "judge": record_pb2.FEEDBACK_SOURCE_JUDGE,
+    "check": record_pb2.FEEDBACK_SOURCE_CHECK,
+}
+Source = Literal["user", "judge", "check"]
+"""Who or what has an opinion on an answer."""
 Prompt = str | Iterable[Mapping[str, str]] | router_pb2.GenerateRequest
 """A question; messages such as `{"role": "user", "content": "..."}`; or a whole request of the contract."""
 
@@ -61,6 +69,38 @@ def make_request(
         priority=chat_pb2.PRIORITY_BATCH if batch else chat_pb2.PRIORITY_INTERACTIVE,
         progressive=progressive,
     )
+
+
+def make_report(
+    request_id: str,
+    *,
+    right: bool | None = None,
+    score: float | None = None,
+    source: Source = "user",
+    judge: str = "",
+) -> router_pb2.ReportOutcomeRequest:
+    """Builds a report on an answer.
+
+    Args:
+        request_id: The answer's, from its label.
+        right: Whether it was right.
+        score: Or anything between wrong (0) and right (1).
+        source: Who or what says so: `user`, `judge` (a model) or `check` (a program that can tell).
+        judge: Name of the judge or check.
+
+    Raises:
+        ValueError: not exactly one of `right` and `score` is given, or the source is unknown.
+    """
+    if (right is None) == (score is None):
+        raise ValueError("name exactly one: right, or a score from 0 to 1")
+    if source not in _SOURCES:
+        raise ValueError(f"source must be one of {', '.join(_SOURCES)}: {source!r}")
+    report = router_pb2.ReportOutcomeRequest(request_id=request_id, source=_SOURCES[source], judge=judge)
+    if right is not None:
+        report.right = right
+    elif score is not None:
+        report.score = score
+    return report
 
 
 def lane_of(request: router_pb2.GenerateRequest, lane: Lane | None) -> Lane:

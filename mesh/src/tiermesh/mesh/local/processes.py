@@ -14,7 +14,15 @@ from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.local.installation import Installation
 from tiermesh.mesh.local.layout import StateLayout
 from tiermesh.shared.config import TierConfig, TiermeshConfig
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, ROUTER, cluster_endpoints, engine_cluster, metrics_endpoint
+from tiermesh.shared.endpoints import (
+    CACHE,
+    CLASSIFIER,
+    OUTCOMES,
+    ROUTER,
+    cluster_endpoints,
+    engine_cluster,
+    metrics_endpoint,
+)
 from tiermesh.shared.redis_server import EMBEDDED_HOST, make_redis_arguments, uses_embedded_redis
 
 HealthKind = Literal["grpc", "envoy", "redis", "running"]
@@ -118,11 +126,14 @@ def plan_processes(
     )
     for tier in config.tiers:
         plan.extend(_engines(config, tier, common, installation))
-    for cluster, stage, settings in (
+    services: list[tuple[str, Stage, Any]] = [
         (CLASSIFIER, Stage.SERVICE, None),
         (CACHE, Stage.SERVICE, config.cache.model_dump(mode="json", exclude={"replicas"})),
-        (ROUTER, Stage.ROUTER, None),
-    ):
+        (ROUTER, Stage.ROUTER, config.outcomes.queue),
+    ]
+    if config.outcomes.enabled:
+        services.insert(0, (OUTCOMES, Stage.SERVICE, _outcome_settings(config)))
+    for cluster, stage, settings in services:
         for number, endpoint in enumerate(cluster_endpoints(config, cluster)):
             plan.append(
                 ProcessSpec(
@@ -139,6 +150,16 @@ def plan_processes(
             )
     plan.append(ProcessSpec("follower", module("tiermesh.mesh.local.follow"), Stage.FOLLOWER, "running", "", 0))
     return tuple(plan)
+
+
+def _outcome_settings(config: TiermeshConfig) -> Any:
+    """What the log of outcomes reads at its start; a reference that is written anew counts as a change."""
+    path = config.outcomes.drift_reference
+    try:
+        written = None if path is None else path.stat().st_mtime_ns
+    except OSError:
+        written = None
+    return [config.outcomes.model_dump(mode="json", exclude={"queue"}), written]
 
 
 def _engines(

@@ -6,7 +6,18 @@ import sys
 from importlib.metadata import entry_points
 
 import typer
-from tiermesh.client.cli import _ask, _calibrate, _config, _errors, _explain, _rules, _thresholds, _trace, _warm
+from tiermesh.client.cli import (
+    _ask,
+    _calibrate,
+    _config,
+    _errors,
+    _explain,
+    _feedback,
+    _rules,
+    _thresholds,
+    _trace,
+    _warm,
+)
 
 PLUGINS = "tiermesh.commands"
 """Entry points of this group are called with the application, to add their commands."""
@@ -26,7 +37,7 @@ def make_app() -> typer.Typer:
     )
     for plugin in sorted(entry_points(group=PLUGINS), key=lambda found: found.name):
         plugin.load()(app)
-    for part in (_ask, _explain, _trace, _errors, _config, _calibrate, _thresholds, _rules, _warm):
+    for part in (_ask, _explain, _feedback, _trace, _errors, _config, _calibrate, _thresholds, _rules, _warm):
         part.register(app)
     return app
 

@@ -71,6 +71,6 @@ async def _ask(door: Door, request: router_pb2.GenerateRequest, *, stream: bool,
     usage = done.usage
     typer.echo(
         f"[{describe(route)} · {usage.prompt_token_count}+{usage.completion_token_count} tokens · "
-        f"{done.total.ToMilliseconds()} ms · trace {route.trace_id}]",
+        f"{done.total.ToMilliseconds()} ms · trace {route.trace_id} · request {route.request_id}]",
         err=True,
     )

@@ -51,7 +51,8 @@ class RequestMetrics:
             "tiermesh.coalescing.promotions", description="Shared runs that failed and were begun anew for another."
         )
         self._outcomes = made.create_counter(
-            "tiermesh.outcomes", description="Records of outcomes: filed in the log, or dropped before it took them."
+            "tiermesh.outcomes",
+            description="Records of outcomes, by `state`: `filed` in the log, or `dropped` before it took them.",
         )
         self._breaker_refusals = made.create_counter(
             "tiermesh.breaker.refusals", description="Engine calls that an open circuit breaker refused."

@@ -1,11 +1,12 @@
 """gRPC plumbing: one way to serve, one way to call."""
 
-from tiermesh.shared.rpc._client import call_stream, call_unary, open_channel, wire_timeout
+from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES, call_stream, call_unary, open_channel, wire_timeout
 from tiermesh.shared.rpc._failure import error_of, failure_of
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
 from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata
 
 __all__ = [
+    "MAX_MESSAGE_BYTES",
     "RunningServer",
     "Service",
     "call_stream",

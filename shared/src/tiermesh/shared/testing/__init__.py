@@ -1,6 +1,7 @@
 """Fakes for tests. Nothing here runs in production."""
 
 from tiermesh.shared.testing._clock import FakeClock
+from tiermesh.shared.testing._outcomes import FakeOutcomes
 from tiermesh.shared.testing._router import ScriptedRouter, router_answer
 from tiermesh.shared.testing._services import FakeCache, FakeClassifier, ScriptedEngine, answer_steps
 from tiermesh.shared.testing._store import FakeAnswerStore
@@ -11,6 +12,7 @@ __all__ = [
     "FakeCache",
     "FakeClassifier",
     "FakeClock",
+    "FakeOutcomes",
     "RecordedTracing",
     "ScriptedEngine",
     "ScriptedRouter",

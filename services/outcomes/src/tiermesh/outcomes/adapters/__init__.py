@@ -1,0 +1,1 @@
+"""What the log of outcomes uses from elsewhere, one technology a module."""
