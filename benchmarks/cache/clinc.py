@@ -45,7 +45,14 @@ async def ask_clinc(
         if taken[intent] > per_intent:
             continue
         record = await tier.record(
-            "clinc", PARTITION, text, task_type="faq", entry=f"c:{number}".encode(), cost=1, ends_ms=ends_ms
+            "clinc",
+            PARTITION,
+            text,
+            task_type="faq",
+            entry=f"c:{number}".encode(),
+            cost=1,
+            ends_ms=ends_ms,
+            budget=Budget.of(60),
         )
         if record is not None:
             index.add(record)

@@ -34,7 +34,14 @@ async def ask_tiermesh(
     for number, pair in enumerate(pairs):
         partition = number.to_bytes(32, "big")
         record = await tier.record(
-            "bench", partition, pair["stored"], task_type="faq", entry=f"t:{number}".encode(), cost=1, ends_ms=ends_ms
+            "bench",
+            partition,
+            pair["stored"],
+            task_type="faq",
+            entry=f"t:{number}".encode(),
+            cost=1,
+            ends_ms=ends_ms,
+            budget=Budget.of(60),
         )
         if record is not None:
             index.add(record)

@@ -29,7 +29,12 @@ def open_embedder(folder: Path) -> Embed:
     """Returns all-MiniLM-L6-v2 as tiermesh uses it, normalised, for any text."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=["SkipLayerNormFusion"],
+    )
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(128)
@@ -38,9 +43,7 @@ def open_embedder(folder: Path) -> Embed:
     def embed(text: str, **_: Any) -> Any:
         if text not in known:
             ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
-            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-            mean = session.run(None, inputs)[0][0].mean(axis=0)
-            known[text] = (mean / np.linalg.norm(mean)).astype(np.float32)
+            known[text] = session.run(None, {"ids": ids})[0][0].astype(np.float32)
         return known[text]
 
     return embed

@@ -80,8 +80,8 @@ async def test_an_exact_hit_needs_no_comparing(cache, parts):
     ("stored", "asked", "guards"),
     [
         ("How can I switch on night mode?", "How can I switch off night mode?", {"polarity"}),
-        ("这种药孕妇能吃吗", "这种药孕妇不能吃吗", {"", "polarity"}),
-        ("我买的东西什么时候发货", "我买的东西什么时候到货", {"", "wording"}),
+        ("这种药孕妇能吃吗", "这种药孕妇不能吃吗", {"polarity"}),
+        ("我买的东西什么时候发货", "我买的东西什么时候到货", {"wording"}),
         ("Convert 15 dollars to yen", "Convert 50 dollars to yen", {"numbers"}),
     ],
     ids=["cache-negation", "cache-negation-zh", "cache-zh-near", "cache-numbers"],

@@ -47,10 +47,29 @@ async def test_equal_wording_goes_before_the_nearest(kit):
     assert await kit.best("how do I bake bread") == b"t:same"
 
 
-async def test_chinese_is_found_by_wording_alone(kit):
+async def test_chinese_is_found_by_wording_first_and_then_by_its_characters(kit):
     await kit.add("怎么取消订单", b"t:cancel")
+    await kit.add("在哪里修改密码", b"t:password")
     assert await kit.best("请问如何取消订单？") == b"t:cancel"
+    assert await kit.best("怎么取消订单的保险") == b"t:cancel"
+    assert await kit.best("怎么修改我的密码") == b"t:password"
+
+
+async def test_the_languages_of_a_partition_are_apart(kit):
+    await kit.add("how do I bake bread", b"t:en")
+    assert await kit.best("怎么取消订单") is None
+    await kit.add("怎么取消订单", b"t:zh")
+    assert await kit.best("how do I cancel an order") == b"t:en"
+    assert await kit.best("怎么修改订单") == b"t:zh"
+    kit.index.remove(b"t:zh")
     assert await kit.best("怎么修改订单") is None
+
+
+async def test_a_text_without_content_is_found_by_its_wording_alone(kit):
+    await kit.add("怎么办", b"t:what")
+    assert await kit.best("该怎么办") == b"t:what"
+    kit.index.remove(b"t:what")
+    assert await kit.best("该怎么办") is None
 
 
 async def test_an_answer_has_one_question(kit):

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-NAME = "all-minilm-l6-v2-onnx-int8"
+NAME = "all-minilm-l6-v2-int8-compact"
 MANIFEST = "tiermesh-manifest.json"
+INPUT = "ids"
+"""The graph's one input: token numbers, int64 of shape (1, tokens)."""
+MAX_TOKENS = 128
+"""Most tokens of a text."""
 
 
 def embedder_folder(environ: Mapping[str, str]) -> Path:

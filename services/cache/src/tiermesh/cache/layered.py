@@ -103,6 +103,7 @@ class LayeredCache:
             entry=kept.place.entry,
             cost=answer.usage.prompt_token_count + 4 * answer.usage.completion_token_count,
             ends_ms=kept.ends_ms,
+            budget=budget,
         )
         if record is not None:
             try:

@@ -14,7 +14,9 @@ from tiermesh.router.ports import CachePort
 from tiermesh.shared.errors import TiermeshError
 
 HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
-_SHADOW = "shadow"
+_UNSAID = ("", "threshold")
+"""The best candidate was not alike, as in most misses; its likeness is on the span."""
+_NO_GUARDS = ("shadow", "late")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,11 @@ class Looked:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What the label says of a miss: the guard that refused a near answer, or the answer held back by shadow mode."""
-        if self.response is None or self.hit is not None or not self.response.refused_by:
+        """What the label says of a miss: the guard that refused a near answer, or that shadow mode held one back."""
+        refused_by = self.response.refused_by if self.response is not None and self.hit is None else ""
+        if refused_by in _UNSAID:
             return ()
-        refused_by = self.response.refused_by
-        return ("cache:shadow",) if refused_by == _SHADOW else (f"cache:near:{refused_by}",)
+        return (f"cache:{refused_by}" if refused_by in _NO_GUARDS else f"cache:near:{refused_by}",)
 
 
 class CacheReader:

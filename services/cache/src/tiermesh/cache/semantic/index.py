@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
 from tiermesh.cache.ports import Neighbours
+from tiermesh.cache.semantic import lexical
 from tiermesh.cache.semantic.question import Question, question_of
 from tiermesh.cache.semantic.records import Record
 from tiermesh.shared.clock import Clock
@@ -20,6 +21,8 @@ class Known:
     record: Record
     question: Question
     used_at: float
+    is_neighbour: bool
+    """Whether it can be found by its vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class Candidate:
 @dataclass(slots=True)
 class _Partition:
     by_wording: dict[str, int] = field(default_factory=dict)
-    neighbours: Neighbours | None = None
+    neighbours: dict[str, Neighbours] = field(default_factory=dict)
+    """By language: their vectors are of different spaces."""
     count: int = 0
 
 
@@ -85,11 +89,12 @@ class QuestionIndex:
         part = self._partitions.setdefault(record.partition, _Partition())
         part.count += 1
         part.by_wording[question.signature] = number
-        if record.vector:
-            if part.neighbours is None:
-                part.neighbours = self._make_neighbours()
-            part.neighbours.add(number, record.vector)
-        self._known[number] = Known(record, question, self._clock.monotonic())
+        vector = _vector_of(question, record.vector)
+        if vector:
+            if question.language not in part.neighbours:
+                part.neighbours[question.language] = self._make_neighbours()
+            part.neighbours[question.language].add(number, vector)
+        self._known[number] = Known(record, question, self._clock.monotonic(), bool(vector))
         self._numbers[record.entry] = number
         self._keys.add(number)
 
@@ -104,8 +109,8 @@ class QuestionIndex:
         part.count -= 1
         if part.by_wording.get(known.question.signature) == number:
             del part.by_wording[known.question.signature]
-        if part.neighbours is not None and known.record.vector:
-            part.neighbours.remove(number)
+        if known.is_neighbour:
+            part.neighbours[known.question.language].remove(number)
         if not part.count:
             del self._partitions[known.record.partition]
 
@@ -120,22 +125,22 @@ class QuestionIndex:
         Args:
             partition: Where to look; nothing outside of it is ever found.
             question: What is asked.
-            vector: Its embedding, or nothing.
+            vector: Its embedding; nothing where its language has none.
         """
         part = self._partitions.get(partition)
         if part is None:
             return None
         number = part.by_wording.get(question.signature)
         similarity = 1.0
-        if vector and part.neighbours is not None:
-            if number is not None and self._known[number].record.vector:
-                similarity = part.neighbours.similarity(number, vector)
-            else:
-                number, similarity = part.neighbours.nearest(vector) or (None, 0.0)
-        elif vector:
-            return None
+        vector = _vector_of(question, vector)
+        neighbours = part.neighbours.get(question.language)
         if number is None:
-            return None
+            nearest = neighbours.nearest(vector) if neighbours is not None and vector else None
+            if nearest is None:
+                return None
+            number, similarity = nearest
+        elif neighbours is not None and vector:
+            similarity = neighbours.similarity(number, vector)
         known = self._known[number]
         if known.record.ends_ms <= self._clock.wall() * 1000:
             self.remove(known.record.entry)
@@ -149,3 +154,8 @@ class QuestionIndex:
 
     def _worth(self, known: Known) -> Worth:
         return Worth(known.record.cost, len(known.record.text) * 4 + len(known.record.vector), known.used_at)
+
+
+def _vector_of(question: Question, embedding: bytes) -> bytes:
+    # What is made of the text alone need not go through the log.
+    return lexical.vector_of(question) if question.language == "zh" else embedding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from tiermesh.cache.ports import Embedder
@@ -18,6 +19,8 @@ _MAX_CHARS = 400
 """Longer texts say too much to be compared."""
 _EMBEDDING_S = 0.004
 """Least time left for which an embedding is begun."""
+_REPLY_S = 0.003
+"""What is left of a caller's time for the reply: an embedding that is later is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Match:
 
     candidate: Candidate | None = None
     refused_by: str = ""
-    """Guard that refused it, `threshold`, or empty."""
+    """Guard that refused it, `threshold`, `shadow`, or empty; `late` where there was no time to look for one."""
 
     @property
     def similarity(self) -> float:
@@ -81,11 +84,14 @@ class SemanticTier:
             return NO_MATCH
         vector = b""
         if question.language != "zh":
-            if self._embedder is None or budget.remaining() < _EMBEDDING_S:
+            if self._embedder is None:
                 return NO_MATCH
-            vector = await self._embedder.embed(question.text)
-            if not vector:
+            embedded = await self._embed(question.text, budget)
+            if embedded is None:
+                return Match(refused_by="late")
+            if not embedded:
                 return NO_MATCH
+            vector = embedded
         candidate = self.index.best(partition_of(tenant, digest), question, vector)
         if candidate is None:
             return NO_MATCH
@@ -106,7 +112,16 @@ class SemanticTier:
         return Match(candidate)
 
     async def record(
-        self, tenant: str, digest: bytes, text: str, *, task_type: str, entry: bytes, cost: float, ends_ms: int
+        self,
+        tenant: str,
+        digest: bytes,
+        text: str,
+        *,
+        task_type: str,
+        entry: bytes,
+        cost: float,
+        ends_ms: int,
+        budget: Budget,
     ) -> Record | None:
         """Returns what to tell the replicas about an answered question, or None where it may not be shared."""
         question = comparable(text) if task_type in self._task_types else None
@@ -114,10 +129,23 @@ class SemanticTier:
             return None
         vector = b""
         if question.language != "zh":
-            vector = await self._embedder.embed(question.text) if self._embedder else b""
+            vector = await self._embed(question.text, budget) or b""
             if not vector:
                 return None
         return Record(entry, partition_of(tenant, digest), question.text, vector, cost, ends_ms)
+
+    async def _embed(self, text: str, budget: Budget) -> bytes | None:
+        """Returns a text's vector, nothing where it has none, or None where that took too long."""
+        if self._embedder is None:
+            return b""
+        if budget.remaining() < _EMBEDDING_S:
+            return None
+        try:
+            async with asyncio.timeout(budget.remaining() - _REPLY_S):
+                # Cancelled, it is never begun if it still waits for its turn: nobody waits for it any more.
+                return await self._embedder.embed(text)
+        except TimeoutError:
+            return None
 
 
 def comparable(text: str) -> Question | None:
