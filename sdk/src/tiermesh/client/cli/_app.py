@@ -8,11 +8,13 @@ from importlib.metadata import entry_points
 import typer
 from tiermesh.client.cli import (
     _ask,
+    _bandit,
     _calibrate,
     _config,
     _errors,
     _explain,
     _feedback,
+    _replay,
     _rules,
     _thresholds,
     _trace,
@@ -37,7 +39,9 @@ def make_app() -> typer.Typer:
     )
     for plugin in sorted(entry_points(group=PLUGINS), key=lambda found: found.name):
         plugin.load()(app)
-    for part in (_ask, _explain, _feedback, _trace, _errors, _config, _calibrate, _thresholds, _rules, _warm):
+    for part in (
+        _ask, _explain, _feedback, _trace, _errors, _config, _calibrate, _thresholds, _rules, _replay, _bandit, _warm,
+    ):  # fmt: skip
         part.register(app)
     return app
 

@@ -21,10 +21,12 @@ from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
 from tiermesh.router.adapters.replica_directory import ReplicaDirectory
 from tiermesh.router.background import BackgroundReruns, BackgroundStores
+from tiermesh.router.bandit import Bandit
 from tiermesh.router.breakers import Breakers
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
+from tiermesh.router.learner import BanditLearner
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
@@ -63,10 +65,18 @@ class Wired:
     """To be run beside the server."""
     outcomes: OutcomeSender
     """To be run beside the server, and drained on shutdown."""
+    learner: BanditLearner
+    """To be run beside the server."""
 
 
 def wire(
-    settings: Settings, *, connect: Connect, tracer: Tracer, clock: Clock = SYSTEM_CLOCK, meter: Meter | None = None
+    settings: Settings,
+    *,
+    connect: Connect,
+    tracer: Tracer,
+    clock: Clock = SYSTEM_CLOCK,
+    meter: Meter | None = None,
+    state: Path | None = None,
 ) -> Wired:
     """Puts the router together; opens nothing but channels, which connect on first use.
 
@@ -76,6 +86,7 @@ def wire(
         tracer: Records client spans.
         clock: Time.
         meter: Makes instruments; without one nothing is counted.
+        state: Folder for what is learnt; None keeps it in memory alone.
     """
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
@@ -88,6 +99,7 @@ def wire(
     )
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), quota, Breakers(clock))
     metrics.watch_breakers(watch.breakers.open)
+    bandit = Bandit()
     flow = RequestFlow(
         cache=cache,
         classifier=GrpcClassifier(connect(CLASSIFIER), tracer),
@@ -99,7 +111,9 @@ def wire(
         metrics=metrics,
         reruns=reruns,
         outcomes=outcomes,
+        bandit=bandit,
     )
+    learner = BanditLearner(bandit, outcome_log, settings, clock, state=state)
     router = RouterServicer(flow, settings, clock, outcome_log)
     openai = OpenAIServicer(flow, settings, clock)
     services = (
@@ -110,7 +124,7 @@ def wire(
         ),
     )
     loads = LoadFollower(settings, replicas, watch.loads, connect, tracer, clock)
-    return Wired(services, stores, reruns, replicas, loads, outcomes)
+    return Wired(services, stores, reruns, replicas, loads, outcomes, learner)
 
 
 async def run(process: Process) -> None:
@@ -135,7 +149,7 @@ async def run(process: Process) -> None:
                 interval_s=config.metrics.interval_s,
             )
         )
-        wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter)
+        wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter, state=process.state)
         async with open_server(
             wired.services,
             address=process.address,
@@ -145,7 +159,7 @@ async def run(process: Process) -> None:
             trailers=openai_errors.openai_trailers,
         ) as server:
             following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
-            watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads)]
+            watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads, wired.learner)]
             sending = asyncio.create_task(wired.outcomes.run())
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)

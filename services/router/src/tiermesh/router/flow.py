@@ -27,6 +27,7 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
 from tiermesh.router.account import Account
 from tiermesh.router.background import BackgroundReruns
+from tiermesh.router.bandit import Bandit, with_bandit
 from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
 from tiermesh.router.cache_policy import plan_cache
 from tiermesh.router.cache_reader import CacheReader, Looked
@@ -81,6 +82,7 @@ class RequestFlow:
         dice: Returns a number from 0 to 1, for exploration.
         reruns: Runs requests again whose answer has become stale.
         outcomes: Takes the records of requests to the log of outcomes, where the configuration has it on.
+        bandit: What has been learnt from outcomes, where the configuration has that on.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class RequestFlow:
         dice: Callable[[], float] = random.random,
         reruns: BackgroundReruns | None = None,
         outcomes: OutcomeSender | None = None,
+        bandit: Bandit | None = None,
     ) -> None:
         self._reader = CacheReader(cache)
         self._classifier = classifier
@@ -105,6 +108,7 @@ class RequestFlow:
         self._dice = dice
         self._reruns = reruns or BackgroundReruns()
         self._outcomes = outcomes
+        self._bandit = bandit or Bandit()
         self._flights = Flights(clock)
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -207,7 +211,6 @@ class RequestFlow:
         observe.record_classification(call.span, judgement)
         call.trail.judgement = judgement
         decision = call.trail.decision = self._decide(call, judgement)
-        call.trail.expected = {tier: gain.worth for tier, gain in decision.gains.items()}
         observe.record_gains(call.span, decision.gains)
         if decision.refusal is not None:
             raise decision.refusal
@@ -235,7 +238,7 @@ class RequestFlow:
         looking = self._reader.look(call, cache_place(call), plan)
         looked, judgement = await asyncio.gather(looking, self._classify(call))
         observe.record_classification(call.span, judgement)
-        decision = self._decide(call, judgement)
+        decision = self._decide(call, judgement, dry=True)
         observe.record_gains(call.span, decision.gains)
         first = decision.candidates[0] if decision.candidates else None
         refused = () if decision.refusal is None else (decision.refusal.reason.lower(),)
@@ -253,23 +256,38 @@ class RequestFlow:
         candidates = tuple(tier.name for tier in decision.candidates)
         return Explanation(label, judgement, candidates, cache_key(call).fingerprint)
 
-    def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None) -> Decision:
+    def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None, *, dry: bool = False) -> Decision:
+        """Returns the decision; with `dry`, nothing is tried out at random."""
         facts, config = facts_of(call.request), call.snapshot.config
+        bandit, exploration = config.bandit.mode, config.balance.exploration
         views = self._watch.views(
             config.tiers,
             prompt_tokens=(judgement.estimated_prompt_token_count if judgement else 0) or facts.prompt_tokens,
             answer_tokens=facts.max_tokens or config.router.default_answer_tokens,
             balance=config.balance,
         )
-        return decide(
+        unavailable = self._watch.health.unavailable()
+        decision = decide(
             facts,
             model=call.request.model,
             classification=read_classification(judgement),
             config=config,
-            unavailable=self._watch.health.unavailable(),
+            unavailable=unavailable,
             views=views,
             left_s=call.caller.budget.remaining(),
-            explore=config.balance.exploration > 0 and self._dice() < config.balance.exploration,
+            explore=not dry and bandit != "live" and exploration > 0 and self._dice() < exploration,
+        )
+        call.trail.expected = {tier: gain.worth for tier, gain in decision.gains.items()}
+        if bandit == "off":
+            return decision
+        return with_bandit(
+            call,
+            decision,
+            judgement,
+            self._bandit.learnt,
+            views=views,
+            unavailable=unavailable,
+            dice=_never if dry else self._dice,
         )
 
     async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:
@@ -327,3 +345,8 @@ def _in_background(call: Call, clock: Clock) -> Call:
     caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
     account = Account(budget, arrived, clock)
     return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account, trail=Trail())
+
+
+def _never() -> float:
+    """Stands for dice that never try anything out."""
+    return 1.0

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tiermesh.shared.bandit.priors import strengths
 from tiermesh.shared.config import BalanceConfig, TierConfig
 
 MEASURED = "outcomes"
@@ -53,13 +54,6 @@ def usable(said: RightProbabilities | None, balance: BalanceConfig) -> bool:
     return balance.right_probabilities == "always" or said.basis == MEASURED
 
 
-def strength_of(tier: TierConfig, models: Sequence[TierConfig]) -> float:
-    """Returns how far a tier is between a small model (0) and a large one (1); without a setting, by its place."""
-    if tier.strength is not None:
-        return tier.strength
-    return models.index(tier) / (len(models) - 1) if len(models) > 1 else 1.0
-
-
 def expected_cost(tier: TierConfig, *, prompt_tokens: int, answer_tokens: int) -> float:
     """Returns what a request is expected to cost on a tier."""
     return (prompt_tokens * tier.price_in + min(answer_tokens, tier.answer_tokens) * tier.price_out) / 1e6
@@ -86,10 +80,10 @@ def tier_gains(
     costs = {
         tier.name: expected_cost(tier, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens) for tier in models
     }
-    dearest = max(costs.values(), default=0.0)
+    dearest, strength = max(costs.values(), default=0.0), strengths(tiers)
     found = {}
     for tier in models:
-        right = said.small + strength_of(tier, models) * (said.large - said.small)
+        right = said.small + strength[tier.name] * (said.large - said.small)
         share = costs[tier.name] / dearest if dearest > 0 else 0.0
         worth = balance.right_weight * right - balance.cost_weight * share
         found[tier.name] = Gain(right, costs[tier.name], worth)

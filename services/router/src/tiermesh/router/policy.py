@@ -76,6 +76,8 @@ class Decision:
     """Most tokens of one choice."""
     gains: Mapping[str, Gain] = field(default_factory=dict)
     """What each tier with a language model is worth, by name; empty where complexity decided."""
+    moved: bool = False
+    """Whether another tier is first than by policy alone, because of how tiers do now, or to learn how one does."""
     refusal: TiermeshError | None = field(default=None, compare=False)
     """Why there is no candidate."""
 
@@ -167,6 +169,7 @@ def decide(
         prompt_tokens=tokens,
         answer_tokens=answer,
         gains=gains,
+        moved=bool(ranking.reasons),
         refusal=refusal,
     )
 

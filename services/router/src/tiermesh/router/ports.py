@@ -90,3 +90,11 @@ class OutcomeLog(Protocol):
             TiermeshError: the log did not answer within `budget`.
         """
         ...
+
+    async def judged(self, *, limit: int, since_s: float, budget: Budget) -> Sequence[record_pb2.Outcome]:
+        """Returns the newest `limit` records with feedback of requests that arrived at or after `since_s`, without texts.
+
+        Raises:
+            TiermeshError: the log did not answer within `budget`.
+        """
+        ...

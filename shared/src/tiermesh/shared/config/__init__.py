@@ -1,5 +1,7 @@
 """The one configuration file: its schema, how it is read, and how changes are followed."""
 
+from tiermesh.shared.config._bandit import BanditConfig
+from tiermesh.shared.config._bandit_report import REPORT_FORMAT, bandit_digest, report_digest, why_not_live
 from tiermesh.shared.config._breakers import BreakersConfig
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
@@ -25,8 +27,10 @@ from tiermesh.shared.config._schema import (
 from tiermesh.shared.config._watch import watch_config, watch_folders
 
 __all__ = [
+    "REPORT_FORMAT",
     "BalanceConfig",
     "BandConfig",
+    "BanditConfig",
     "BreakersConfig",
     "CacheConfig",
     "CalibrationConfig",
@@ -49,10 +53,13 @@ __all__ = [
     "TierConfig",
     "TiermeshConfig",
     "TracingConfig",
+    "bandit_digest",
     "keep_last_good",
     "load_config",
     "load_or_last_good",
     "parse_config",
+    "report_digest",
     "watch_config",
     "watch_folders",
+    "why_not_live",
 ]

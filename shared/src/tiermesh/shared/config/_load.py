@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from tiermesh.shared.config._bandit_report import why_not_live
 from tiermesh.shared.config._schema import TiermeshConfig
 
 ENV_PREFIX = "TIERMESH__"
@@ -48,7 +50,13 @@ def parse_config(raw: Mapping[str, Any], path: Path, environ: Mapping[str, str] 
     if config.outcomes.drift_reference is not None:
         reference = (path.parent / config.outcomes.drift_reference).absolute()
         found["outcomes"] = config.outcomes.model_copy(update={"drift_reference": reference})
-    return config.model_copy(update=found)
+    if config.bandit.report is not None:
+        report = (path.parent / config.bandit.report).absolute()
+        found["bandit"] = config.bandit.model_copy(update={"report": report})
+    config = config.model_copy(update=found)
+    if config.bandit.mode == "live" and (refused := why_not_live(config, config.bandit.report, datetime.now(UTC))):
+        raise ConfigError(f"{path}: {refused}")
+    return config
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from tiermesh.shared.config._bandit import BanditConfig
 from tiermesh.shared.config._breakers import BreakersConfig, Requests
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LanesConfig
@@ -316,6 +317,7 @@ class TiermeshConfig(_Section):
     classifier: ClassifierConfig = ClassifierConfig()
     cache: CacheConfig = CacheConfig()
     outcomes: OutcomesConfig = OutcomesConfig()
+    bandit: BanditConfig = BanditConfig()
     tiers: Annotated[tuple[TierConfig, ...], Field(min_length=1, max_length=16)]
     """Model tiers, from the cheapest to the strongest."""
     rules: Path = Path("rules.yaml")
@@ -327,6 +329,12 @@ class TiermeshConfig(_Section):
     tracing: TracingConfig = TracingConfig()
     metrics: MetricsConfig = MetricsConfig()
     logging: LoggingConfig = LoggingConfig()
+
+    @model_validator(mode="after")
+    def _bandit_can_learn(self) -> Self:
+        if self.bandit.mode != "off" and not self.outcomes.enabled:
+            raise ValueError(f"bandit.mode {self.bandit.mode} needs outcomes.enabled: true, which it learns from")
+        return self
 
     @model_validator(mode="after")
     def _unique_names(self) -> Self:
