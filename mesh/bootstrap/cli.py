@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bootstrap.base_env import install_base, install_dev
+from bootstrap.embedder import install_embedder
 from bootstrap.engine_env import install_engine
 from bootstrap.locking import locked
 from bootstrap.models import fetch_models, read_needs
@@ -87,6 +88,8 @@ def prepare(arguments: argparse.Namespace, paths: Paths, runner: Runner) -> None
         if needs.engine:
             engine_python = install_engine(paths, runner)
             fetch_models(needs.models, engine_python, paths, runner)
+        if needs.embedder:
+            install_embedder(paths, runner)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,6 +19,8 @@ class Needs:
     """Whether any tier runs a language model."""
     models: tuple[str, ...]
     """Packaged models, such as `package:smollm2-135m-instruct`."""
+    embedder: bool
+    """Whether the cache answers questions in other words."""
 
 
 def read_needs(paths: Paths, config: Path, runner: Runner) -> Needs:
@@ -38,7 +40,7 @@ def read_needs(paths: Paths, config: Path, runner: Runner) -> Needs:
             "correct what the message names, then run again.",
         )
     found = json.loads(done.stdout)
-    return Needs(bool(found["engine"]), tuple(found["models"]))
+    return Needs(bool(found["engine"]), tuple(found["models"]), bool(found["embedder"]))
 
 
 def fetch_models(models: tuple[str, ...], engine_python: Path, paths: Paths, runner: Runner) -> None:

@@ -7,7 +7,7 @@ ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
   (dict "cluster" "router" "module" "tiermesh.router" "image" "router" "spec" .Values.router)
   (dict "cluster" "classifier" "module" "tiermesh.classifier" "image" "classifier" "spec" .Values.classifier) -}}
 {{- if include "tiermesh.cacheEnabled" . -}}
-{{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" "cache" "spec" .Values.cache) -}}
+{{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" (.Values.config.cache.semantic_enabled | default false | ternary "cache-semantic" "cache") "spec" .Values.cache) -}}
 {{- end -}}
 {{- range .Values.tiers -}}
 {{- $engine := mergeOverwrite (deepCopy $.Values.engine) (omit . "name" "config") -}}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from bootstrap.base_env import create_venv
 from bootstrap.cli import config_of, main, parse
+from bootstrap.embedder import install_embedder
 from bootstrap.engine_env import gpu_requirements, has_nvidia_gpu, install_engine, own_requirements, pinned, torch_index
 from bootstrap.locking import locked
 from bootstrap.marker import digest_of, is_done, mark_done
@@ -292,6 +293,45 @@ def test_an_engine_environment_that_was_left_half_made_is_made_anew(engine_check
     (python.parents[1] / "debris").touch()
     assert install_engine(paths, runner) == python
     assert not (python.parents[1] / "debris").exists()
+
+
+@pytest.fixture
+def base_checkout(tmp_path):
+    """A checkout whose base environment's Python only notes what it is asked, and fails while `broken` is there."""
+    paths = Paths(tmp_path, tmp_path / "cache")
+    paths.base_python.parent.mkdir(parents=True)
+    (tmp_path / "services" / "cache").mkdir(parents=True)
+    (tmp_path / "services" / "cache" / "pyproject.toml").write_text("[project]")
+    paths.constraints.write_text("numpy==1\n")
+    calls = tmp_path / "calls"
+    paths.base_python.write_text(
+        f'#!/bin/sh\necho "$*" >> {calls}\n'
+        f'case "$*" in *fetch_embedder*) test ! -e {tmp_path}/broken || {{ echo "error: no index"; exit 1; }};; esac\n'
+    )
+    paths.base_python.chmod(0o755)
+    return paths, calls
+
+
+def test_the_semantic_cache_gets_its_packages_once_and_its_model_checked_every_time(base_checkout, runner):
+    paths, calls = base_checkout
+    install_embedder(paths, runner)
+    install_embedder(paths, runner)
+    pip, *fetches = calls.read_text().splitlines()
+    assert "-c " in pip
+    assert pip.endswith("services/cache[semantic]")
+    assert fetches == ["-m tiermesh.cache.fetch_embedder"] * 2
+
+
+def test_a_model_that_cannot_be_fetched_is_explained_and_tried_again(base_checkout, runner, tmp_path):
+    paths, _ = base_checkout
+    (tmp_path / "broken").touch()
+    with pytest.raises(StepFailed) as caught:
+        install_embedder(paths, runner)
+    assert "step 'semantic cache' failed" in str(caught.value)
+    assert "no index" in str(caught.value)
+    assert "semantic_enabled: false" in str(caught.value)
+    (tmp_path / "broken").unlink()
+    install_embedder(paths, runner)
 
 
 def test_an_unknown_profile_is_refused_with_the_ones_there_are():

@@ -38,6 +38,19 @@ def test_every_image_of_the_chart_has_a_recipe():
     assert names == {*DOCKERFILES, "engine-vllm"}
 
 
+@pytest.mark.parametrize(("enabled", "image"), [(True, "cache-semantic"), (False, "cache")])
+def test_the_cache_carries_the_embedder_only_where_it_is_asked_for(enabled, image):
+    release = render({"config": {"cache": {"semantic_enabled": enabled}}})
+    assert main_container(release.workload("cache"))["image"].endswith(f"/{image}:0.1.0")
+    text = (ROOT / DOCKERFILES["cache"]).read_text(encoding="utf-8")
+    fetched = next(part for part in text.split("RUN ") if "fetch_embedder" in part)
+    assert 'if [ "$SEMANTIC" = 1 ]' in fetched
+    # Fetched where the process looks for it.
+    place = "XDG_CACHE_HOME=/opt/tiermesh/cache"
+    assert place in fetched
+    assert place in text.rpartition("FROM ")[2]
+
+
 def test_what_is_copied_exists_and_reaches_the_builder(image):
     allowed = [
         line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line.startswith("!")

@@ -43,8 +43,20 @@ def test_a_body_that_is_no_object_is_no_answer():
 def test_only_the_packaged_models_of_language_tiers_are_needed():
     hub = {"name": "l2", "backend": "vllm", "model": "org/model"}
     tiers = [{"name": "l0", "backend": "rules"}, {"name": "l1", "backend": "vllm", "model": "package:x"}, hub]
-    assert needs_of(config_of(tiers=tiers)) == {"engine": True, "models": ["package:x"]}
-    assert needs_of(config_of(tiers=tiers[:1])) == {"engine": False, "models": []}
+    assert needs_of(config_of(tiers=tiers)) == {"engine": True, "models": ["package:x"], "embedder": False}
+    assert needs_of(config_of(tiers=tiers[:1])) == {"engine": False, "models": [], "embedder": False}
+
+
+@pytest.mark.parametrize(
+    ("cache", "needed"),
+    [
+        ({"semantic_enabled": True}, True),
+        ({"semantic_enabled": True, "enabled": False}, False),
+        ({}, False),
+    ],
+)
+def test_the_embedder_is_needed_only_where_the_semantic_tier_is_on(cache, needed):
+    assert needs_of(config_of(cache=cache))["embedder"] is needed
 
 
 def test_json_logs_become_lines_for_people():

@@ -16,9 +16,13 @@ from tiermesh.shared.config import ConfigError, TiermeshConfig, load_config
 
 
 def needs_of(config: TiermeshConfig) -> dict[str, Any]:
-    """Returns whether any tier runs vLLM, and which packaged models those tiers serve."""
+    """Returns whether any tier runs vLLM, which packaged models those tiers serve, and whether the cache compares."""
     served = [tier.model for tier in config.tiers if tier.backend == "vllm"]
-    return {"engine": bool(served), "models": sorted({model for model in served if model.startswith("package:")})}
+    return {
+        "engine": bool(served),
+        "models": sorted({model for model in served if model.startswith("package:")}),
+        "embedder": config.cache.enabled and config.cache.semantic_enabled,
+    }
 
 
 def main() -> int:

@@ -155,7 +155,7 @@ class CacheConfig(ServiceConfig):
     local_memory_mb: Annotated[int, Field(ge=1)] = 64
     """Memory that those answers may take."""
     semantic_enabled: bool = False
-    """Whether an answer may be given to a question in other words. Needs `python -m tiermesh.cache.fetch_embedder`."""
+    """Whether an answer may be given to a question in other words; `make up` installs what that needs."""
     semantic_shadow: bool = False
     """Whether the semantic tier only reports what it would have answered, and answers nothing."""
     semantic_task_types: tuple[str, ...] = ("faq",)
