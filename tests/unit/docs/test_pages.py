@@ -30,11 +30,12 @@ def test_example_rules_are_accepted(tmp_path):
     examples = [yaml.safe_load(block) for block in blocks(ROOT / "docs" / "routing.md") if ":" in block]
     merged = {key: value for example in examples if isinstance(example, dict) for key, value in example.items()}
     BalanceConfig.model_validate(merged.pop("balance"))
-    assert set(merged) == {"rules", "faq"}
+    assert set(merged) == {"rules", "faq", "labels"}
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump(merged, allow_unicode=True), encoding="utf-8")
     book = load_rules(path)
     assert [compiled.spec.name for compiled in book.rules] == ["contract-review"]
+    assert [labels.name for labels in book.label_sets] == ["banking"]
     assert book.faq[0].answers["zh"] == "工作日九点到十八点。"
 
 

@@ -3,7 +3,8 @@
 A prompt counts only if every word of it is accounted for: the labels, all of one known set; the
 text to judge; and a frame made of words that ask for nothing but a label. One word more, such as
 "and explain why", and the prompt is left to a model. The decision counts only if keywords of
-exactly one label are in the text and nothing in it may turn them round.
+exactly one label are in the text and nothing in it may turn them round. Where no keyword is in it, and
+the labels have examples, the text gets the label whose examples it is clearly like (`tiermesh.shared.rules.examples`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import regex
+from tiermesh.shared.rules.examples import ExampleIndex
 from tiermesh.shared.rules.schema import FixedAnswerPolicy, LabelSet, RulesFile, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, fold, unify
 
@@ -49,6 +51,7 @@ _MARKED = regex.compile(
     r"(?:^|(?<=[.:;?!\n,)\]])\s*)(?:text|review|message|comment|sentence|input|tweet|feedback|文本|内容|评论|句子|留言|消息|原文|文字)\s*:\s*",
     regex.IGNORECASE,
 )
+_HAN = regex.compile(r"\p{Han}")
 _CUTS = regex.compile(r":\s*|[?.]\s+|(?<=[\p{Han})\]])[?.]|\n+")
 _SENTENCES = regex.compile(r"(?<=[.!?\n])\s*")
 _INSTRUCTS = regex.compile(
@@ -82,6 +85,15 @@ class CompiledLabelSet:
     asked_as: regex.Pattern[str] | None
     keywords: Mapping[str, regex.Pattern[str]]
     doubts: regex.Pattern[str] | None
+    examples: ExampleIndex | None
+    likeness: float
+    """Least likeness to a label's examples."""
+    lead: float
+    """Least lead over any other label's."""
+    unlisted: Mapping[str, Mapping[str, str]]
+    """By language, what each label is called where a request lists none; empty where it has to."""
+    questions: tuple[str, ...]
+    """What requests call the question, folded."""
 
 
 def compile_labels(file: RulesFile) -> tuple[CompiledLabelSet, ...]:
@@ -97,7 +109,9 @@ def read_label_prompt(sets: Sequence[CompiledLabelSet], prompt: str) -> LabelPro
     folded = fold(prompt)
     for labels in sets:
         # Nearly every prompt ends here: plain look-ups are cheaper than any pattern.
-        if sum(name in folded for name in labels.names) < 2:
+        if sum(name in folded for name in labels.names) < 2 and not (
+            labels.unlisted and any(question in folded for question in labels.questions)
+        ):
             continue
         for frame, text in _splits(labels, prompt):
             choices = _choices(labels, frame)
@@ -110,6 +124,8 @@ def judge_label(labels: CompiledLabelSet, prompt: LabelPrompt) -> str | None:
     """Returns the right label as the caller spells it, or None where the words leave a doubt."""
     text = fold(prompt.text)
     spoken_for = [name for name, keywords in labels.keywords.items() if keywords.search(text)]
+    if not spoken_for:
+        return _judge_by_examples(labels, prompt, text)
     if len(spoken_for) != 1 or spoken_for[0] not in prompt.choices:
         return None
     # A negation that is part of a keyword ("does not work") is meant; one beside it may turn it round.
@@ -117,6 +133,16 @@ def judge_label(labels: CompiledLabelSet, prompt: LabelPrompt) -> str | None:
     if labels.doubts is not None and labels.doubts.search(rest):
         return None
     return prompt.choices[spoken_for[0]]
+
+
+def _judge_by_examples(labels: CompiledLabelSet, prompt: LabelPrompt, text: str) -> str | None:
+    if labels.examples is None or (labels.doubts is not None and labels.doubts.search(text)):
+        return None
+    # Among all labels and not only those offered: a text that is most like another label is none of these.
+    found = labels.examples.nearest(text)
+    if found.label is None or found.likeness < labels.likeness or found.lead < labels.lead:
+        return None
+    return prompt.choices.get(found.label)
 
 
 def _splits(labels: CompiledLabelSet, prompt: str) -> Iterator[tuple[str, str]]:
@@ -169,6 +195,9 @@ def _choices(labels: CompiledLabelSet, frame: str) -> tuple[dict[str, str], str]
     for match in labels.called.finditer(frame):
         name, language = labels.names[fold(match.group())]
         choices.setdefault(name, match.group())
+    if not choices and labels.unlisted and _names_question(labels, frame) and _accounted(labels, frame):
+        language = "zh" if _HAN.search(frame) and "zh" in labels.unlisted else next(iter(labels.unlisted))
+        return dict(labels.unlisted[language]), language
     if len(choices) < 2 or not _accounted(labels, frame) or not _asks(labels, frame):
         return None
     return choices, language
@@ -190,6 +219,8 @@ def _compile(file: RulesFile, labels: LabelSet) -> CompiledLabelSet:
         for word in words
     }
     asked_as = [word for words in labels.asked_as.values() for word in words]
+    index = _examples(labels)
+    likeness = labels.likeness if labels.likeness is not None else index.threshold if index is not None else 1.0
     doubts = [word for words in file.doubts.values() for word in words] if labels.doubts else []
     return CompiledLabelSet(
         name=labels.name,
@@ -198,10 +229,34 @@ def _compile(file: RulesFile, labels: LabelSet) -> CompiledLabelSet:
         names=names,
         asked_as=_words(asked_as) if asked_as else None,
         keywords={
-            label.name: _words(word for words in label.keywords.values() for word in words) for label in labels.labels
+            label.name: _words(word for words in label.keywords.values() for word in words)
+            for label in labels.labels
+            if any(label.keywords.values())
         },
         doubts=_words(doubts) if doubts else None,
+        examples=index,
+        likeness=likeness,
+        lead=labels.lead,
+        unlisted=_unlisted(labels) if labels.unlisted else {},
+        questions=tuple(fold(word) for word in asked_as),
     )
+
+
+def _examples(labels: LabelSet) -> ExampleIndex | None:
+    found = {
+        label.name: [text for texts in label.examples.values() for text in texts]
+        for label in labels.labels
+        if any(label.examples.values())
+    }
+    if not found:
+        return None
+    return ExampleIndex(found, [text for texts in labels.out_of_scope.values() for text in texts])
+
+
+def _unlisted(labels: LabelSet) -> dict[str, dict[str, str]]:
+    """Returns, for each language in which every label is called something, what it is called first."""
+    languages = [code for code in labels.labels[0].called if all(label.called.get(code) for label in labels.labels)]
+    return {code: {label.name: label.called[code][0] for label in labels.labels} for code in languages}
 
 
 def _words(words: Iterable[str]) -> regex.Pattern[str]:

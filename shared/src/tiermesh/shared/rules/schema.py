@@ -171,8 +171,16 @@ class Label(_Section):
     name: RuleName
     called: Annotated[dict[Language, tuple[Phrase, ...]], Field(min_length=1)]
     """What requests call it, by language."""
-    keywords: Annotated[dict[Language, tuple[Keyword, ...]], Field(min_length=1)]
+    keywords: dict[Language, tuple[Keyword, ...]] = {}
     """Words that are only said where this label is right."""
+    examples: dict[Language, tuple[Phrase, ...]] = {}
+    """Texts for which this label is right: what they are like gets it too, where no keyword decides."""
+
+    @model_validator(mode="after")
+    def _decidable(self) -> Self:
+        if not any(self.keywords.values()) and not any(self.examples.values()):
+            raise ValueError(f"label {self.name!r} has neither keywords nor examples, and so nothing to be decided by")
+        return self
 
 
 class LabelSet(PolicyOverrides):
@@ -183,13 +191,24 @@ class LabelSet(PolicyOverrides):
     """What requests call the question itself, such as `sentiment`."""
     doubts: bool = True
     """Whether a word of the file's `doubts` in the text leaves the decision to a model."""
+    unlisted: bool = False
+    """Whether a request may ask by the question's own name alone, as `asked_as` has it, and list no labels. It is
+    answered with what the label is called first, in the language of the question."""
+    likeness: Score | None = None
+    """How like its examples a text has to be; None takes what nine of ten examples reach when compared with the others
+    of their label."""
+    lead: Score = 0.1
+    """How much more like one label's examples than any other's; 0 answers more texts, and more of them wrongly."""
+    out_of_scope: dict[Language, tuple[Phrase, ...]] = {}
+    """Texts for which none of the labels is right: what is most like these is left to a model."""
     labels: Annotated[tuple[Label, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         _refuse_twice("label names", (label.name for label in self.labels))
-        for what in ("called", "keywords"):
-            by_label = [{fold(w) for words in getattr(label, what).values() for w in words} for label in self.labels]
+        for what in ("called", "keywords", "examples"):
+            form = phrase_key if what == "examples" else fold
+            by_label = [{form(w) for words in getattr(label, what).values() for w in words} for label in self.labels]
             _refuse_twice(f"{what}: words of label set {self.name!r}", (word for words in by_label for word in words))
         return self
 

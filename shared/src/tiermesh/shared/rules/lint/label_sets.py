@@ -19,6 +19,7 @@ def lint_label_sets(file: RulesFile) -> Iterator[Finding]:
     compiled = compile_labels(file)
     for at, (labels, words) in enumerate(zip(file.labels, compiled, strict=True)):
         yield from _keywords(f"labels[{at}]", labels, words)
+        yield from _examples(f"labels[{at}]", labels, words)
     for (_, first), (at, second) in combinations(enumerate(file.labels), 2):
         yield from _overlap(at, first, second)
 
@@ -61,6 +62,27 @@ def _keywords(place: str, labels: LabelSet, compiled: CompiledLabelSet) -> Itera
                         "note", "needless-keyword", where, labels.name,
                         f"{word!r} of label {label.name} has a shorter keyword of the same label in it", "remove it",
                     )  # fmt: skip
+
+
+def _examples(place: str, labels: LabelSet, compiled: CompiledLabelSet) -> Iterator[Finding]:
+    """Examples that even the index they are part of takes for something else."""
+    if compiled.examples is None:
+        return
+    groups: list[tuple[str, str | None, Sequence[str]]] = [
+        (f"{place}.labels[{at}].examples.{language}", label.name, texts)
+        for at, label in enumerate(labels.labels)
+        for language, texts in label.examples.items()
+    ]
+    groups += [(f"{place}.out_of_scope.{language}", None, texts) for language, texts in labels.out_of_scope.items()]
+    for where, name, texts in groups:
+        for number, text in enumerate(texts):
+            found = compiled.examples.nearest(text)
+            if found.label != name:
+                yield Finding(
+                    "warning", "misleading-example", f"{where}[{number}]", labels.name,
+                    f"{text!r} of {name or 'out_of_scope'} is most like the examples of {found.label or 'out_of_scope'}",
+                    "move it there, or give its own label more examples like it",
+                )  # fmt: skip
 
 
 def _speaking(compiled: CompiledLabelSet, text: str, *, besides: str) -> list[str]:
