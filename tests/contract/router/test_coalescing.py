@@ -41,8 +41,7 @@ class Reading:
 
 
 def counted(mesh, name="tiermesh.requests.coalesced"):
-    point = mesh.counted(name).get(())
-    return point.value if point is not None else 0
+    return sum(point.value for point in mesh.counted(name).values())
 
 
 async def led(mesh, request=None, *, tier="l1", **options):

@@ -32,7 +32,11 @@ _HTTP_METHODS = {
     "/v1/models": "GET",
 }
 # Subscriptions rather than requests: they last as long as both sides live.
-_ENDLESS = ("/tiermesh.api.engine.v1.EngineService/WatchLoad", "/grpc.health.v1.Health/Watch")
+_ENDLESS = (
+    "/tiermesh.api.engine.v1.EngineService/WatchLoad",
+    "/tiermesh.api.cache.v1.CacheService/Lead",
+    "/grpc.health.v1.Health/Watch",
+)
 _NO_LIMIT = {"max_stream_duration": "0s"}
 # The request has reached no service, so sending it elsewhere cannot do anything twice.
 _UNREACHED = "connect-failure,refused-stream"

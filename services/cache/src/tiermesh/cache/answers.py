@@ -13,8 +13,9 @@ from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue, tags_of
 from tiermesh.cache.freshness import Freshness, jittered_ttl_ms
 from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.local import Local, LocalAnswers
-from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.cache.refusals import is_refusal
+from tiermesh.cache.run_tokens import ClaimText
 from tiermesh.cache.tags import effective, is_generation
 from tiermesh.cache.tokens import NEVER, is_of, is_tombstone, token_of, tombstone_seen
 from tiermesh.shared.budget import Budget
@@ -51,6 +52,8 @@ class Found:
     """Whether it came from this replica's own memory."""
     token: bytes = NEVER
     """What storing an answer to the same request needs."""
+    holder: bytes | None = None
+    """For a miss with a claim: the claim that stands now, as `ClaimText` has it; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class AnswerCache:
         random_generation: 8 random bytes.
         local: This replica's own memory; None where there is none.
         log: Where the other replicas hear of changes; None where nobody listens.
+        runs: Where routers see who runs what; None where nobody looks.
     """
 
     def __init__(
@@ -91,7 +95,9 @@ class AnswerCache:
         random_generation: Callable[[], bytes],
         local: LocalAnswers | None = None,
         log: ChangeLog | None = None,
+        runs: RunBoard | None = None,
     ) -> None:
+        self._runs = runs
         self._store = store
         self._access = access
         self._codec = codec
@@ -107,13 +113,16 @@ class AnswerCache:
         """Finds an answer; whatever is wrong with the store or the value is a kind of miss."""
         return await self.lookup_at(place_of(tenant, fingerprint), budget)
 
-    async def lookup_at(self, place: Place, budget: Budget, *, spent_s: float = 0.0) -> Found:
+    async def lookup_at(
+        self, place: Place, budget: Budget, *, spent_s: float = 0.0, claim: ClaimText | None = None
+    ) -> Found:
         """Does the same for an answer whose place is known.
 
         Args:
             place: Where it is.
             budget: The caller's.
             spent_s: Time that the store has had for this lookup already, in seconds.
+            claim: Claims the run in the same step where no answer is there.
         """
         if self._local is not None and (kept := self._local.get(place.entry)) is not None:
             return Found(Result.HIT, place.label, kept.answer, kept.stored_bytes, is_local=True, token=kept.token)
@@ -122,16 +131,16 @@ class AnswerCache:
         cap_s = max(self._timeout_s - spent_s, self._timeout_s * _LEAST_SHARE)
         bound = budget.child(cap=cap_s)
         try:
-            generation, value = await self._access.run(
-                partial(self._store.read, place.generation, place.entry), budget=budget, cap_s=cap_s
+            generation, value, holder = await self._access.run(
+                partial(self._read, place, claim), budget=budget, cap_s=cap_s
             )
         except Unavailable:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
-            return Found(Result.MISS, place.label, token=await self._first_token(place, bound))
+            return Found(Result.MISS, place.label, token=await self._first_token(place, bound), holder=holder)
         token = token_of(generation, value)
         if value is None or is_tombstone(value):
-            return Found(Result.MISS, place.label, token=token)
+            return Found(Result.MISS, place.label, token=token, holder=holder)
         try:
             answer = self._codec.decode(value, key=place.entry, generation=generation)
         except StaleValue:
@@ -165,6 +174,12 @@ class AnswerCache:
         except Unavailable:
             return NEVER
         return token_of(generation, None)
+
+    async def _read(self, place: Place, claim: ClaimText | None) -> tuple[bytes | None, bytes | None, bytes | None]:
+        if claim is not None and self._runs is not None:
+            return await self._runs.read_or_claim(place.generation, place.entry, claim)
+        generation, value = await self._store.read(place.generation, place.entry)
+        return generation, value, None
 
     def _lives_s(self, answer: cache_pb2.CachedAnswer) -> float:
         """Returns how much longer the store keeps an answer, in seconds; 0 where it does not say."""

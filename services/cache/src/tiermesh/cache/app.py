@@ -14,6 +14,7 @@ from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.adapters.redis import RedisStore, open_redis_store
 from tiermesh.cache.adapters.redis_log import RedisLog
+from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
@@ -25,7 +26,9 @@ from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.layered import LayeredCache
 from tiermesh.cache.local import LocalAnswers
 from tiermesh.cache.metrics import CacheMetrics
-from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours
+from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours, RunBoard
+from tiermesh.cache.run_tokens import RANDOM_BYTES
+from tiermesh.cache.runs import Runs
 from tiermesh.cache.semantic.index import QuestionIndex
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
@@ -40,6 +43,9 @@ from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
 _log = get_logger(__name__)
 _STORING_S = 60.0
 """What storing an answer may take, once it is made, at the very most."""
+_WAITING = 64
+"""Connections for those who wait: routers for who wants their runs, followers for events."""
+_WAITING_S = 0.5
 _LOCAL_S = 60.0
 """Longest time that an answer is given from a replica's own memory without asking the store."""
 
@@ -54,6 +60,8 @@ async def wire(
     log: ChangeLog | None = None,
     semantic: SemanticParts | None = None,
     meter: Meter | None = None,
+    board: RunBoard | None = None,
+    ending: asyncio.Event | None = None,
 ) -> AsyncIterator[Service]:
     """Builds the service over a store; on exit, operations nobody waits for any more are ended.
 
@@ -65,6 +73,8 @@ async def wire(
         log: How replicas hear of each other's changes; without it nothing is kept in this process.
         semantic: What the semantic tier is made of; None where it is off.
         meter: Makes instruments; without one nothing is counted.
+        board: Where routers see who runs what; None where runs are not shared between them.
+        ending: Set when the server is about to drain, which streams without an end must not hold up.
     """
     circuit = Circuit(clock)
     access = StoreAccess(circuit)
@@ -88,6 +98,7 @@ async def wire(
         random_generation=_random_generation,
         local=local,
         log=log,
+        runs=board,
     )
     invalidation = Invalidation(
         store,
@@ -97,9 +108,21 @@ async def wire(
         local=local,
         log=log,
     )
+    runs = None
+    if board is not None:
+        timeout_s = config.cache.store_timeout_ms / 1000
+        runs = Runs(
+            board,
+            access,
+            timeout_s=timeout_s,
+            random=lambda: secrets.token_bytes(RANDOM_BYTES),
+            clock=clock,
+            ending=ending or asyncio.Event(),
+        )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
     metrics = CacheMetrics(meter, is_down=lambda: circuit.is_open)
-    servicer = CacheServicer(LayeredCache(exact, invalidation, tier, log, access, clock), clock, metrics)
+    layered = LayeredCache(exact, invalidation, tier, log, access, clock, runs)
+    servicer = CacheServicer(layered, clock, metrics, runs)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
     following: asyncio.Task[None] | None = None
     if log is not None and local is not None:
@@ -110,6 +133,8 @@ async def wire(
         if following is not None:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+        if runs is not None:
+            await runs.aclose()
         await access.aclose()
 
 
@@ -192,8 +217,23 @@ async def run(process: Process) -> None:
         await _serve(process, meter)
 
 
+@asynccontextmanager
+async def open_board(
+    config: TiermeshConfig, environ: Mapping[str, str], store: RedisStore
+) -> AsyncIterator[RunBoard | None]:
+    """Opens what routers share their runs through, where the configuration has them do so."""
+    if config.cache.coalescing != "mesh":
+        yield None
+        return
+    # A store that hangs is noticed by those who wait sooner than by those who do not.
+    async with open_redis_store(
+        redis_url(config, environ), connections=_WAITING, socket_timeout_s=_WAITING_S
+    ) as waiting:
+        yield RedisRuns(store.client, waiting.client)
+
+
 async def _serve(process: Process, meter: Meter | None) -> None:
-    config = process.config
+    config, ending = process.config, asyncio.Event()
     async with (
         open_tracing(
             "tiermesh-cache",
@@ -203,7 +243,10 @@ async def _serve(process: Process, meter: Meter | None) -> None:
         ) as tracing,
         open_redis_store(redis_url(config, process.environ)) as store,
         open_semantic_parts(config, process.environ) as semantic,
-        wire(config, store, log=_log_of(config, store), semantic=semantic, meter=meter) as service,
+        open_board(config, process.environ, store) as board,
+        wire(
+            config, store, log=_log_of(config, store), semantic=semantic, meter=meter, board=board, ending=ending
+        ) as service,
         open_server(
             [service],
             address=process.address,
@@ -214,4 +257,13 @@ async def _serve(process: Process, meter: Meter | None) -> None:
     ):
         await server.set_serving(True)
         _log.info("serving", address=process.address)
-        await serve_until_signal(server, drain_s=config.drain_s)
+        draining = asyncio.create_task(_tell(server.draining, ending))
+        try:
+            await serve_until_signal(server, drain_s=config.drain_s)
+        finally:
+            draining.cancel()
+
+
+async def _tell(when: asyncio.Event, then: asyncio.Event) -> None:
+    await when.wait()
+    then.set()

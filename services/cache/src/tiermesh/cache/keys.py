@@ -2,6 +2,7 @@
 
     tiermesh:cache:1:<tenant>:<entry>     an answer
     tiermesh:cache:1:<tenant>:generation  which answers of the tenant count
+    tiermesh:run:1:<entry>                who runs a request at the moment, see `runs`
 
 `<tenant>` and `<entry>` are digests: nobody's name or words stand in a key. The number is the
 layout's version; a new layout starts beside the old one, which then expires.
@@ -18,6 +19,7 @@ import hashlib
 from dataclasses import dataclass
 
 PREFIX = b"tiermesh:cache:1:"
+RUN_PREFIX = b"tiermesh:run:1:"
 FINGERPRINT_BYTES = 32
 GENERATION_BYTES = 8
 
@@ -28,6 +30,11 @@ class Place:
 
     generation: bytes
     entry: bytes
+
+    @property
+    def digest(self) -> bytes:
+        """The entry's digest, which is the tenant's and the request's in one."""
+        return self.entry.rsplit(b":", 1)[-1]
 
     @property
     def label(self) -> str:

@@ -9,8 +9,10 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.answers import AnswerCache, Found, Result
 from tiermesh.cache.invalidation import Invalidation
-from tiermesh.cache.keys import Place
+from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.ports import ChangeLog
+from tiermesh.cache.run_tokens import ClaimText
+from tiermesh.cache.runs import Runs
 from tiermesh.cache.semantic.records import encode
 from tiermesh.cache.semantic.tier import NO_MATCH, Match, SemanticTier
 from tiermesh.shared.budget import Budget
@@ -26,6 +28,8 @@ class Looked:
 
     found: Found
     match: Match = NO_MATCH
+    run: cache_pb2.ClaimedRun | None = None
+    """Who runs the request, where that was asked and can be told."""
 
 
 class LayeredCache:
@@ -38,6 +42,7 @@ class LayeredCache:
         log: Where answered questions are told; None where nobody listens.
         access: Bounds what telling may cost.
         clock: Measures what the store has cost already.
+        runs: Who runs what; None where nobody claims.
     """
 
     def __init__(
@@ -48,7 +53,9 @@ class LayeredCache:
         log: ChangeLog | None,
         access: StoreAccess,
         clock: Clock,
+        runs: Runs | None = None,
     ) -> None:
+        self._runs = runs
         self.exact = exact
         self.invalidation = invalidation
         self._semantic = semantic
@@ -57,17 +64,33 @@ class LayeredCache:
         self._clock = clock
 
     async def lookup(self, request: cache_pb2.LookupRequest, budget: Budget) -> Looked:
-        """Finds an answer; an exact one wins."""
-        tenant = request.key.tenant
+        """Finds an answer; an exact one wins. Where there is none, claims the run if that is asked for."""
         if request.token_only:
-            return Looked(await self.exact.token(tenant, request.key.fingerprint, budget))
+            return Looked(await self.exact.token(request.key.tenant, request.key.fingerprint, budget))
+        place = place_of(request.key.tenant, request.key.fingerprint)
+        runs = self._runs if request.HasField("claim") else None
+        claim = runs.claim_of(place, request.claim) if runs is not None else None
+        asks_semantic = self._semantic is not None and request.HasField("semantic")
         began = self._clock.monotonic()
-        found = await self.exact.lookup(tenant, request.key.fingerprint, budget)
-        if found.result is not Result.MISS or self._semantic is None or not request.HasField("semantic"):
-            return Looked(found)
+        # Claimed in the same step as it is read, unless another tier may still answer.
+        found = await self.exact.lookup_at(place, budget, claim=None if asks_semantic else claim)
+        looked = Looked(found)
+        if found.result is Result.MISS and asks_semantic:
+            looked = await self._lookup_similar(found, request, budget, began)
+        if looked.found.result is not Result.MISS or runs is None or claim is None:
+            return looked
+        holder = found.holder
+        if holder is None:
+            holder = await runs.claim(claim, budget, spent_s=self._clock.monotonic() - began)
+        return replace(looked, run=_claimed(holder, router=request.claim.router))
+
+    async def _lookup_similar(
+        self, found: Found, request: cache_pb2.LookupRequest, budget: Budget, began: float
+    ) -> Looked:
+        assert self._semantic is not None
         spent_s = self._clock.monotonic() - began
         query = request.semantic
-        match = await self._semantic.match(tenant, query.partition, query.text, query.task_type, budget)
+        match = await self._semantic.match(request.key.tenant, query.partition, query.text, query.task_type, budget)
         if match.candidate is None or match.refused_by:
             return Looked(found, match)
         entry = match.candidate.known.record.entry
@@ -111,3 +134,13 @@ class LayeredCache:
             except Unavailable:
                 return True
         return True
+
+
+def _claimed(holder: bytes | None, *, router: str) -> cache_pb2.ClaimedRun | None:
+    standing = ClaimText.decode(holder) if holder is not None else None
+    if standing is None:
+        return None
+    if standing.router == router:
+        # Its own, also where another request of the same router was first by a moment.
+        return cache_pb2.ClaimedRun(token=standing.token, leading=True)
+    return cache_pb2.ClaimedRun(token=standing.token, trace_parent=standing.trace_parent)

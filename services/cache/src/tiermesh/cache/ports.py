@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tiermesh.cache.run_tokens import ClaimText
+
 
 class AnswerStore(Protocol):
     """A shared store of bytes that forgets by itself.
@@ -47,6 +49,65 @@ class AnswerStore(Protocol):
 
     async def swap(self, key: bytes, expected: bytes, value: bytes) -> bool:
         """Sets a value that does not expire if it is still `expected`; tells whether it was."""
+        ...
+
+
+RUN_ENDED = -1
+"""In place of a number of events: the run has ended, and what has not come by then never will."""
+
+
+class RunBoard(Protocol):
+    """Where routers see who runs what. Raises `Unavailable` like the store.
+
+    Keys and tokens are those of `run_tokens`. Nothing here outlives its time to live, whatever is not cleared away.
+    """
+
+    async def read_or_claim(
+        self, generation_key: bytes, entry_key: bytes, claim: ClaimText
+    ) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Reads like `AnswerStore.read`; where no answer is there, claims the run unless it is claimed.
+
+        The third value is the claim that stands then; None with an answer, or where the store takes no more.
+        """
+        ...
+
+    async def claim(self, claim: ClaimText) -> bytes | None:
+        """Claims a run unless it is claimed; returns the claim that stands, None where the store takes no more."""
+        ...
+
+    async def release(self, token: str) -> None:
+        """Ends a claim, if it is still that one, and says so to those who wait."""
+        ...
+
+    async def publish(self, token: str, first: int, payload: bytes) -> int | None:
+        """Appends events numbered from `first`; returns how many wait for more, None where the claim is another's."""
+        ...
+
+    async def begin_to_follow(self, token: str, follower: str) -> str | None:
+        """Says that somebody waits; returns the router that leads, None where the claim is not that one or dead."""
+        ...
+
+    async def keep_following(self, token: str, router: str, follower: str) -> bool:
+        """Says that somebody still waits; returns whether the run is still led."""
+        ...
+
+    async def cease_to_follow(self, token: str, router: str, follower: str) -> None:
+        """Says that somebody waits no more."""
+        ...
+
+    async def events(self, token: str, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, int, bytes]]:
+        """Returns position, number of the first event, and payload of what came after a position, waiting for it unless `wait_ms` is 0.
+
+        The first position is `0`. Numbers below 0 are marks without a payload: `RUN_ENDED`, or of no meaning.
+        """
+        ...
+
+    async def hear(self, router: str, session: bytes, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, str]]:
+        """Says that a router lives; returns position and token of its runs that are wanted, waiting for them."""
+        ...
+
+    async def bury(self, router: str, session: bytes) -> None:
+        """Says that a router is gone, unless another session speaks for it by now."""
         ...
 
 

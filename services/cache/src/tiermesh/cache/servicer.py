@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from opentelemetry.trace import get_current_span
@@ -19,10 +21,12 @@ from tiermesh.cache.admission import (
 from tiermesh.cache.answers import Result
 from tiermesh.cache.layered import LayeredCache, Looked
 from tiermesh.cache.metrics import CacheMetrics
+from tiermesh.cache.run_tokens import check_claimant, check_run_token
+from tiermesh.cache.runs import Runs
 from tiermesh.cache.tags import MODEL, PROMPT
 from tiermesh.shared.budget import current_budget
 from tiermesh.shared.clock import Clock
-from tiermesh.shared.errors import InvalidRequest
+from tiermesh.shared.errors import InvalidRequest, Unavailable
 
 _RESULTS = {
     Result.MISS: cache_pb2.CACHE_RESULT_MISS,
@@ -33,10 +37,20 @@ _RESULTS = {
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves a `LayeredCache`."""
+    """Serves a `LayeredCache`.
 
-    def __init__(self, cache: LayeredCache, clock: Clock, metrics: CacheMetrics | None = None) -> None:
+    Args:
+        cache: Finds, keeps and forgets answers.
+        clock: Dates answers.
+        metrics: Counts lookups.
+        runs: Who runs what; None where runs are not shared between routers.
+    """
+
+    def __init__(
+        self, cache: LayeredCache, clock: Clock, metrics: CacheMetrics | None = None, runs: Runs | None = None
+    ) -> None:
         self._cache = cache
+        self._runs = runs
         self._clock = clock
         self._metrics = metrics or CacheMetrics()
 
@@ -45,6 +59,8 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         check_key(request.key)
         if request.HasField("semantic"):
             check_semantic(request.semantic)
+        if request.HasField("claim"):
+            check_claimant(request.claim.router, request.claim.trace_parent, field="claim")
         began = self._clock.monotonic()
         looked = await self._cache.lookup(request, current_budget())
         self._metrics.looked_up(looked, self._clock.monotonic() - began)
@@ -58,6 +74,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             refused_by=looked.match.refused_by,
             stale=stale,
             store_token=looked.found.token,
+            run=looked.run,
         )
         if answer is not None:
             # The cache's own, and no part of what was answered.
@@ -78,7 +95,14 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         request.answer.tags[:] = [*request.tags, *prompt]
         # How long it is fresh is for the cache to say, not for whoever stores it.
         request.answer.ClearField("fresh_until_time")
-        stored = await self._cache.keep(request, ttl_s=ttl_s, budget=current_budget())
+        if request.run_token:
+            check_run_token(request.run_token)
+        try:
+            stored = await self._cache.keep(request, ttl_s=ttl_s, budget=current_budget())
+        finally:
+            # Only now: whoever asks next is to find either the claim or the answer.
+            if request.run_token and self._runs is not None:
+                await self._runs.release(request.run_token, current_budget())
         self._metrics.stored(stored)
         get_current_span().set_attribute("tiermesh.cache.stored", stored)
         return cache_pb2.StoreResponse(stored=stored)
@@ -104,6 +128,30 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             removed = await forgetting.forget_tenant(request.tenant, budget)
         get_current_span().set_attribute("tiermesh.cache.removed_count", removed)
         return cache_pb2.InvalidateResponse(removed_count=removed)
+
+    async def Lead(self, request: cache_pb2.LeadRequest, context: Any) -> AsyncIterator[cache_pb2.LeadResponse]:  # noqa: ARG002, N802 -- gRPC's signature
+        """Stands for one router."""
+        check_claimant(request.router, "", field="lead")
+        async with aclosing(self._board().lead(request.router)) as heard:
+            async for tokens in heard:
+                yield cache_pb2.LeadResponse(wanted_tokens=tokens)
+
+    async def Publish(self, request: cache_pb2.PublishRequest, context: Any) -> cache_pb2.PublishResponse:  # noqa: ARG002, N802 -- gRPC's signature
+        """Takes events of a claimed run."""
+        check_run_token(request.token)
+        return await self._board().publish(request, current_budget())
+
+    async def Follow(self, request: cache_pb2.FollowRequest, context: Any) -> AsyncIterator[cache_pb2.FollowResponse]:  # noqa: ARG002, N802 -- gRPC's signature
+        """Streams the events of a run."""
+        check_run_token(request.token)
+        async with aclosing(self._board().follow(request.token)) as responses:
+            async for response in responses:
+                yield response
+
+    def _board(self) -> Runs:
+        if self._runs is None:
+            raise Unavailable("runs are not shared between routers (cache.coalescing)")
+        return self._runs
 
     def _describe(self, looked: Looked, *, stale: bool) -> None:
         found, match = looked.found, looked.match

@@ -19,10 +19,12 @@ from tiermesh.router.adapters.grpc_classifier import GrpcClassifier
 from tiermesh.router.adapters.grpc_engines import GrpcEnginePool
 from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
+from tiermesh.router.adapters.grpc_runs import GrpcRuns
 from tiermesh.router.adapters.replica_directory import ReplicaDirectory
 from tiermesh.router.background import BackgroundReruns, BackgroundStores
 from tiermesh.router.bandit import Bandit
 from tiermesh.router.breakers import Breakers
+from tiermesh.router.coalescing.neighbours import NeighbourRuns
 from tiermesh.router.estimates import TierEstimates
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
@@ -67,6 +69,10 @@ class Wired:
     """To be run beside the server, and drained on shutdown."""
     learner: BanditLearner
     """To be run beside the server."""
+    neighbours: NeighbourRuns
+    """To be run beside the server, and drained on shutdown before that ends."""
+    flow: RequestFlow
+    """What the services serve."""
 
 
 def wire(
@@ -91,6 +97,7 @@ def wire(
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
     stores, reruns = BackgroundStores(cache, clock), BackgroundReruns()
+    neighbours = NeighbourRuns(GrpcRuns(connect(CACHE), tracer), clock)
     outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
     outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=settings.current.config.outcomes.queue)
     replicas = ReplicaDirectory(settings)
@@ -112,6 +119,7 @@ def wire(
         reruns=reruns,
         outcomes=outcomes,
         bandit=bandit,
+        neighbours=neighbours,
     )
     learner = BanditLearner(bandit, outcome_log, settings, clock, state=state)
     router = RouterServicer(flow, settings, clock, outcome_log)
@@ -124,7 +132,7 @@ def wire(
         ),
     )
     loads = LoadFollower(settings, replicas, watch.loads, connect, tracer, clock)
-    return Wired(services, stores, reruns, replicas, loads, outcomes, learner)
+    return Wired(services, stores, reruns, replicas, loads, outcomes, learner, neighbours, flow)
 
 
 async def run(process: Process) -> None:
@@ -161,6 +169,9 @@ async def run(process: Process) -> None:
             following = asyncio.create_task(follow_config(settings, process.config_path, process.environ, SYSTEM_CLOCK))
             watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads, wired.learner)]
             sending = asyncio.create_task(wired.outcomes.run())
+            hearing = asyncio.create_task(
+                wired.neighbours.run(enabled=lambda: settings.current.config.cache.coalescing == "mesh")
+            )
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
             try:
@@ -173,6 +184,8 @@ async def run(process: Process) -> None:
                 await wired.stores.drain()
                 await wired.outcomes.drain()
                 sending.cancel()
+                await wired.neighbours.drain()
+                hearing.cancel()
 
 
 def read_snapshot(config: TiermeshConfig, clock: Clock) -> Snapshot:

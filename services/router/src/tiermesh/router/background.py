@@ -40,6 +40,8 @@ class BackgroundStores:
         """Begins to store an answer; returns whether there was room."""
         if len(self._running) >= self._max_running:
             return False
+        if place.claim is not None and not place.claim.is_wanted:
+            place.claim.ends_with_store = True
         task = asyncio.create_task(self._store(place, answer))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.call import Call
+from tiermesh.router.coalescing.claim import Claim
 from tiermesh.router.models import AUTO
 from tiermesh.shared.canonical import fingerprint
 from tiermesh.shared.config import DynamicField
@@ -26,6 +27,8 @@ class CachePlace:
     """The question apart from its partition; None where only the very same request may have the answer."""
     token: bytes = b""
     """What the lookup handed out: an invalidation since then keeps the answer from being stored."""
+    claim: Claim | None = None
+    """The wish to run it for all routers; None where that is not shared."""
 
 
 def cache_key(call: Call) -> cache_pb2.CacheKey:

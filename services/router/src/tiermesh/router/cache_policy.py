@@ -17,7 +17,7 @@ class CachePlan:
     """Why not both: `off`, `refresh`, `disabled`, `sampled`, `tool_history`; empty where both are allowed."""
 
 
-_BOTH = CachePlan(True, True, "")
+BOTH = CachePlan(True, True, "")
 
 
 def plan_cache(request: router_pb2.GenerateRequest, *, cache_control: str, enabled: bool) -> CachePlan:
@@ -45,4 +45,4 @@ def plan_cache(request: router_pb2.GenerateRequest, *, cache_control: str, enabl
         return CachePlan(False, False, "tool_history")
     if request.cache_mode == router_pb2.CACHE_MODE_REFRESH or "no-cache" in wishes:
         return CachePlan(False, True, "refresh")
-    return _BOTH
+    return BOTH

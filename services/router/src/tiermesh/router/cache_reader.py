@@ -35,6 +35,13 @@ class Looked:
         return self.response if self.response is not None and self.response.result in HITS else None
 
     @property
+    def elsewhere(self) -> cache_pb2.ClaimedRun | None:
+        """The run of the same request that another router leads."""
+        if self.response is None or not self.response.HasField("run") or self.response.run.leading:
+            return None
+        return self.response.run
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """What the label says of a miss: the guard that refused a near answer, or that shadow mode held one back."""
         refused_by = self.response.refused_by if self.response is not None and self.hit is None else ""
@@ -83,6 +90,8 @@ class CacheReader:
         if not plan.read:
             return Looked(keep_at=keep_at)
         observe.record_lookup(call.span, found)
+        if found.run.leading and place.claim is not None:
+            place.claim.token = found.run.token
         hit = found.result in HITS
         status = router_pb2.CACHE_STATUS_HIT if hit else router_pb2.CACHE_STATUS_MISS
         return Looked(status, found, keep_at)

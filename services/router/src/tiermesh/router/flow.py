@@ -19,7 +19,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from opentelemetry.trace import INVALID_SPAN
+from opentelemetry.trace import INVALID_SPAN, INVALID_SPAN_CONTEXT
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import chat_pb2
@@ -29,13 +29,15 @@ from tiermesh.router.account import Account
 from tiermesh.router.background import BackgroundReruns
 from tiermesh.router.bandit import Bandit, with_bandit
 from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
-from tiermesh.router.cache_policy import plan_cache
+from tiermesh.router.cache_policy import BOTH, plan_cache
 from tiermesh.router.cache_reader import CacheReader, Looked
 from tiermesh.router.call import Call
 from tiermesh.router.classification import read_classification
+from tiermesh.router.coalescing.claim import span_of
 from tiermesh.router.coalescing.flight import Events, Member
 from tiermesh.router.coalescing.flights import Flights
-from tiermesh.router.coalescing.key import run_key
+from tiermesh.router.coalescing.key import RunKey, run_key
+from tiermesh.router.coalescing.neighbours import NeighbourRuns
 from tiermesh.router.coalescing.sharing import follow_run, lead_run
 from tiermesh.router.events import Completed, Event
 from tiermesh.router.facts import facts_of
@@ -81,6 +83,7 @@ class RequestFlow:
         metrics: Counts requests.
         dice: Returns a number from 0 to 1, for exploration.
         reruns: Runs requests again whose answer has become stale.
+        neighbours: Runs that are shared with other routers; None where there are none.
         outcomes: Takes the records of requests to the log of outcomes, where the configuration has it on.
         bandit: What has been learnt from outcomes, where the configuration has that on.
     """
@@ -98,6 +101,7 @@ class RequestFlow:
         reruns: BackgroundReruns | None = None,
         outcomes: OutcomeSender | None = None,
         bandit: Bandit | None = None,
+        neighbours: NeighbourRuns | None = None,
     ) -> None:
         self._reader = CacheReader(cache)
         self._classifier = classifier
@@ -109,7 +113,9 @@ class RequestFlow:
         self._reruns = reruns or BackgroundReruns()
         self._outcomes = outcomes
         self._bandit = bandit or Bandit()
-        self._flights = Flights(clock)
+        self.flights = Flights(clock)
+        """Runs under way that identical requests join."""
+        self._neighbours = neighbours or NeighbourRuns(None, clock)
 
     async def answer(self, call: Call) -> AsyncGenerator[Event, None]:
         """Streams the events of a valid request; close the generator to abandon it.
@@ -154,17 +160,18 @@ class RequestFlow:
         if place is None:
             return self._run(call, Looked())
         key = run_key(call, place) if plan.read and plan.write and config.cache.coalescing != "off" else None
-        if key is not None and (member := self._flights.join(key, call)) is not None:
-            return self._follow(member)
+        if key is not None:
+            if (member := self.flights.join(key, call)) is not None:
+                return self._follow(member)
+            place = replace(place, claim=self._neighbours.claim(key, call))
         judging: Judging | None = asyncio.create_task(self._classify(call))
         try:
             looked = await self._reader.look(call, place, plan)
             if looked.hit is not None:
                 if looked.hit.stale and looked.keep_at is not None:
-                    self._reruns.start(place.key, partial(self._rerun, call, looked.keep_at))
+                    self._reruns.start(place.key, partial(self._rerun, call, replace(looked.keep_at, claim=None)))
                 return looked.hit
-            # Another one may have begun while this one was looked up.
-            if key is not None and (member := self._flights.join(key, call)) is not None:
+            if key is not None and (member := self._joined(key, call, place, looked)) is not None:
                 return self._follow(member)
             run = self._run(call, looked, judging=judging)
             judging = None
@@ -173,7 +180,24 @@ class RequestFlow:
                 judging.cancel()
         if key is None:
             return run
-        return lead_run(self._flights.start(key, call, run, again=partial(self._again, looked)))
+        again = partial(self._again, looked, key, place)
+        member = self.flights.start(key, call, run, again=again, on_end=self._neighbours.ended)
+        self._neighbours.lead(place.claim, member.flight)
+        return lead_run(member)
+
+    def _joined(self, key: RunKey, call: Call, place: CachePlace, looked: Looked) -> Member | None:
+        """Joins the run of the same request that is under way, here or elsewhere, by what a lookup has said."""
+        # One may have begun here while this request was looked up.
+        member = self.flights.join(key, call)
+        if member is not None:
+            self._neighbours.lead(place.claim, member.flight)
+        elif looked.elsewhere is not None:
+            again = partial(self._again, looked, key, place)
+            led_from = span_of(looked.elsewhere.trace_parent) or INVALID_SPAN_CONTEXT
+            run = self._neighbours.follow(looked.elsewhere.token, max_s=call.snapshot.config.deadlines.max_ms / 1000)
+            member = self.flights.start(key, call, run, again=again, led_from=led_from, on_end=self._neighbours.ended)
+            member.flight.followed.add(looked.elsewhere.token)
+        return member
 
     async def _run(self, call: Call, looked: Looked, *, judging: Judging | None = None) -> Events:
         """Streams a request's own run.
@@ -193,13 +217,43 @@ class RequestFlow:
             async for event in events:
                 yield event
 
-    def _again(self, looked: Looked, call: Call) -> Events:
-        """Streams the run of a request that had followed another's, which failed."""
+    async def _again(self, looked: Looked, key: RunKey, place: CachePlace, call: Call) -> Events:
+        """Streams the run of a request that had followed another's, which failed; others may be quicker again.
+
+        Args:
+            looked: What the cache said to the first of them.
+            key: What is run.
+            place: Where its answer is or would be.
+            call: The request that takes over.
+        """
         self._metrics.promoted()
-        return self._run(call, looked)
+        flight = self.flights.find(key)
+        claim = self._neighbours.claim(key, call)
+        if flight is not None and flight.claim is None and claim is not None:
+            looked = await self._reader.look(call, replace(place, claim=claim), BOTH)
+            if looked.hit is not None:
+                flight.is_led_elsewhere = False
+                for event in self._replay(call, looked.hit):
+                    yield event
+                return
+            self._neighbours.lead(claim, flight)
+        elsewhere = looked.elsewhere
+        # Not the very run that has failed, where its router has not cleared it away yet.
+        if flight is not None and elsewhere is not None and elsewhere.token not in flight.followed:
+            flight.is_led_elsewhere = True
+            flight.followed.add(elsewhere.token)
+            flight.led_from = span_of(elsewhere.trace_parent) or INVALID_SPAN_CONTEXT
+            run = self._neighbours.follow(elsewhere.token, max_s=call.snapshot.config.deadlines.max_ms / 1000)
+        else:
+            if flight is not None:
+                flight.is_led_elsewhere = False
+            run = self._run(call, looked)
+        async with aclosing(run) as events:
+            async for event in events:
+                yield event
 
     def _follow(self, member: Member) -> Events:
-        self._metrics.coalesced()
+        self._metrics.coalesced(elsewhere=member.flight.is_led_elsewhere)
         return follow_run(member, in_lane=_in_lane)
 
     def _order(

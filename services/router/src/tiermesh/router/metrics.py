@@ -101,9 +101,13 @@ class RequestMetrics:
         if statement.ledger.held:
             self._held.record(statement.ledger.held, {"lane": lane})
 
-    def coalesced(self) -> None:
-        """Counts a request that shares an identical one's run."""
-        self._coalesced.add(1)
+    def coalesced(self, *, elsewhere: bool) -> None:
+        """Counts a request that shares an identical one's run.
+
+        Args:
+            elsewhere: Whether another router leads it.
+        """
+        self._coalesced.add(1, {"led": "elsewhere" if elsewhere else "here"})
 
     def promoted(self) -> None:
         """Counts a run that was begun anew for a request that had shared another's, which failed."""

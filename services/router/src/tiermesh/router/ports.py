@@ -9,6 +9,7 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.outcome.v1 import record_pb2
+from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.cache_place import CachePlace
 from tiermesh.shared.budget import Budget
 
@@ -30,6 +31,24 @@ class CachePort(Protocol):
         Raises:
             TiermeshError: the cache did not answer within `budget`, or refuses the answer.
         """
+        ...
+
+
+class RunsPort(Protocol):
+    """Runs that routers share. Every method raises `TiermeshError` where the cache does not answer."""
+
+    def lead(self, router: str, *, budget: Budget) -> AsyncGenerator[Sequence[str], None]:
+        """Stands for this router: yields nothing once its claims count, then tokens of runs that are wanted elsewhere."""
+        ...
+
+    async def publish(
+        self, token: str, first: int, events: Sequence[router_pb2.GenerateResponse], *, last: bool, budget: Budget
+    ) -> int:
+        """Hands over events numbered from `first`; `last` ends the claim. Returns how many still wait for more."""
+        ...
+
+    def follow(self, token: str, *, budget: Budget) -> AsyncGenerator[router_pb2.GenerateResponse, None]:
+        """Streams the events of another router's run; without its end where that router is gone."""
         ...
 
 

@@ -134,8 +134,9 @@ class CacheConfig(ServiceConfig):
     """Whether answers are kept and looked up at all."""
     redis_url: str | None = None
     """An existing Redis, such as redis://host:6379/0; the environment's REDIS_URL wins. None starts the embedded one."""
-    coalescing: Literal["off", "replica"] = "replica"
-    """Whether identical requests at the same time share one run, where the cache may be used: those at one router."""
+    coalescing: Literal["off", "replica", "mesh"] = "mesh"
+    """Whether identical requests at the same time share one run, where the cache may be used. `replica`: those at one
+    router. `mesh`: those at all routers, through Redis."""
     ttl_s: Annotated[int, Field(ge=1)] = 3600
     """How long an answer is kept, give or take a tenth."""
     store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5

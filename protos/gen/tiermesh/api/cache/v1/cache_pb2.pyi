@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tiermesh.api.common.v1 import answer_pb2 as _answer_pb2
+from tiermesh.api.router.v1 import router_pb2 as _router_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -203,6 +204,7 @@ class LookupRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     SEMANTIC_FIELD_NUMBER: _builtins.int
     TOKEN_ONLY_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
     token_only: _builtins.bool
     """Whether only `store_token` is wanted, because the answer is to be made anew: the result is a miss then."""
     @_builtins.property
@@ -213,20 +215,83 @@ class LookupRequest(_message.Message):
     def semantic(self) -> Global___SemanticQuery:
         """Set where an answer to another wording may do; unset asks the exact tier alone."""
 
+    @_builtins.property
+    def claim(self) -> Global___RunClaim:
+        """Set where the caller will run the request if no answer is kept and nobody runs it already."""
+
     def __init__(
         self,
         *,
         key: Global___CacheKey | None = ...,
         semantic: Global___SemanticQuery | None = ...,
         token_only: _builtins.bool = ...,
+        claim: Global___RunClaim | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "key", b"key", "semantic", b"semantic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "semantic", b"semantic", "token_only", b"token_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "key", b"key", "semantic", b"semantic", "token_only", b"token_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LookupRequest: _TypeAlias = LookupRequest  # noqa: Y015
+
+@_typing.final
+class RunClaim(_message.Message):
+    """Who wants to run a request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUTER_FIELD_NUMBER: _builtins.int
+    TRACE_PARENT_FIELD_NUMBER: _builtins.int
+    router: _builtins.str
+    """The router, by the identifier that it chose when it started."""
+    trace_parent: _builtins.str
+    """W3C traceparent of the request that is run, for others to link to."""
+    def __init__(
+        self,
+        *,
+        router: _builtins.str = ...,
+        trace_parent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["router", b"router", "trace_parent", b"trace_parent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunClaim: _TypeAlias = RunClaim  # noqa: Y015
+
+@_typing.final
+class ClaimedRun(_message.Message):
+    """A request that is being run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    LEADING_FIELD_NUMBER: _builtins.int
+    TRACE_PARENT_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """Names the request and tells this run of it from earlier ones: two hexadecimal numbers, 64 and 16 digits long,
+    with a hyphen between.
+    """
+    leading: _builtins.bool
+    """Whether the caller's claim counts: it is to run the request, under this token."""
+    trace_parent: _builtins.str
+    """W3C traceparent of the request that is run, where another router leads."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        leading: _builtins.bool = ...,
+        trace_parent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leading", b"leading", "token", b"token", "trace_parent", b"trace_parent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimedRun: _TypeAlias = ClaimedRun  # noqa: Y015
 
 @_typing.final
 class LookupResponse(_message.Message):
@@ -240,6 +305,7 @@ class LookupResponse(_message.Message):
     REFUSED_BY_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
     STORE_TOKEN_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
     result: Global___CacheResult.ValueType
     """Which layer answered."""
     similarity: _builtins.float
@@ -258,6 +324,10 @@ class LookupResponse(_message.Message):
     def answer(self) -> Global___CachedAnswer:
         """The answer; set only for hits."""
 
+    @_builtins.property
+    def run(self) -> Global___ClaimedRun:
+        """Who runs the request; set only for a miss with a claim, and not where that cannot be told in time."""
+
     def __init__(
         self,
         *,
@@ -267,10 +337,11 @@ class LookupResponse(_message.Message):
         refused_by: _builtins.str = ...,
         stale: _builtins.bool = ...,
         store_token: _builtins.bytes = ...,
+        run: Global___ClaimedRun | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "similarity", b"similarity", "stale", b"stale", "store_token", b"store_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "run", b"run", "similarity", b"similarity", "stale", b"stale", "store_token", b"store_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -289,12 +360,15 @@ class StoreRequest(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     PROMPT_VERSION_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
+    RUN_TOKEN_FIELD_NUMBER: _builtins.int
     prompt_version: _builtins.str
     """Version of the prompt template that it was made with; may be empty."""
     token: _builtins.bytes
     """`LookupResponse.store_token` of the lookup before the answer was begun. Empty where there was
     none: an invalidation between the two is not noticed then.
     """
+    run_token: _builtins.str
+    """Token of the run that the answer comes from, whose claim ends with it; may be empty."""
     @_builtins.property
     def key(self) -> Global___CacheKey:
         """What to file it under."""
@@ -325,10 +399,11 @@ class StoreRequest(_message.Message):
         tags: _abc.Iterable[_builtins.str] | None = ...,
         prompt_version: _builtins.str = ...,
         token: _builtins.bytes = ...,
+        run_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "semantic", b"semantic", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "prompt_version", b"prompt_version", "semantic", b"semantic", "tags", b"tags", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "key", b"key", "prompt_version", b"prompt_version", "run_token", b"run_token", "semantic", b"semantic", "tags", b"tags", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -419,3 +494,157 @@ class InvalidateResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InvalidateResponse: _TypeAlias = InvalidateResponse  # noqa: Y015
+
+@_typing.final
+class LeadRequest(_message.Message):
+    """Stands for a router."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUTER_FIELD_NUMBER: _builtins.int
+    router: _builtins.str
+    """Identifier that the router chose when it started."""
+    def __init__(
+        self,
+        *,
+        router: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["router", b"router"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeadRequest: _TypeAlias = LeadRequest  # noqa: Y015
+
+@_typing.final
+class LeadResponse(_message.Message):
+    """Says whose runs are waited for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WANTED_TOKENS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def wanted_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tokens of runs of this router that somebody elsewhere has begun or ceased to wait for."""
+
+    def __init__(
+        self,
+        *,
+        wanted_tokens: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["wanted_tokens", b"wanted_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeadResponse: _TypeAlias = LeadResponse  # noqa: Y015
+
+@_typing.final
+class PublishRequest(_message.Message):
+    """Hands over events of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    FIRST_EVENT_INDEX_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """Token of the run."""
+    first_event_index: _builtins.int
+    """How many events of the run came before these."""
+    last: _builtins.bool
+    """Whether the run has ended, or is not known to the caller: the claim ends."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[_router_pb2.GenerateResponse]:
+        """The next events, as the router gives them to its own callers. May be empty."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        first_event_index: _builtins.int = ...,
+        events: _abc.Iterable[_router_pb2.GenerateResponse] | None = ...,
+        last: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "first_event_index", b"first_event_index", "last", b"last", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PublishRequest: _TypeAlias = PublishRequest  # noqa: Y015
+
+@_typing.final
+class PublishResponse(_message.Message):
+    """Says whether events are still wanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLLOWER_COUNT_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_FIELD_NUMBER: _builtins.int
+    follower_count: _builtins.int
+    """How many requests elsewhere wait for the run."""
+    superseded: _builtins.bool
+    """Whether the claim no longer counts: the events were not taken."""
+    def __init__(
+        self,
+        *,
+        follower_count: _builtins.int = ...,
+        superseded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follower_count", b"follower_count", "superseded", b"superseded"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PublishResponse: _TypeAlias = PublishResponse  # noqa: Y015
+
+@_typing.final
+class FollowRequest(_message.Message):
+    """Waits for a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """Token of the run, as a lookup told it."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowRequest: _TypeAlias = FollowRequest  # noqa: Y015
+
+@_typing.final
+class FollowResponse(_message.Message):
+    """The next events of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[_router_pb2.GenerateResponse]:
+        """As they were published, without gaps."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[_router_pb2.GenerateResponse] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowResponse: _TypeAlias = FollowResponse  # noqa: Y015

@@ -51,6 +51,21 @@ class CacheServiceStub:
                 request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateRequest.SerializeToString,
                 response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateResponse.FromString,
                 _registered_method=True)
+        self.Lead = channel.unary_stream(
+                '/tiermesh.api.cache.v1.CacheService/Lead',
+                request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadRequest.SerializeToString,
+                response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadResponse.FromString,
+                _registered_method=True)
+        self.Publish = channel.unary_unary(
+                '/tiermesh.api.cache.v1.CacheService/Publish',
+                request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishRequest.SerializeToString,
+                response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishResponse.FromString,
+                _registered_method=True)
+        self.Follow = channel.unary_stream(
+                '/tiermesh.api.cache.v1.CacheService/Follow',
+                request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowRequest.SerializeToString,
+                response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowResponse.FromString,
+                _registered_method=True)
 
 
 class CacheServiceServicer:
@@ -79,6 +94,30 @@ class CacheServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Lead(self, request, context):
+        """Stands for one router: while the stream is open, the runs that it has claimed
+        count as led. The first response says that the claims count from now on, later
+        ones which of them somebody elsewhere waits for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Publish(self, request, context):
+        """Hands over events of a claimed run, for those who wait for it elsewhere.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Follow(self, request, context):
+        """Streams the events of a run that another router has claimed, from the first
+        one on. Ends without a terminal event where that router is gone, or has nothing to give.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CacheServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -96,6 +135,21 @@ def add_CacheServiceServicer_to_server(servicer, server):
                     servicer.Invalidate,
                     request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateRequest.FromString,
                     response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateResponse.SerializeToString,
+            ),
+            'Lead': grpc.unary_stream_rpc_method_handler(
+                    servicer.Lead,
+                    request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadRequest.FromString,
+                    response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadResponse.SerializeToString,
+            ),
+            'Publish': grpc.unary_unary_rpc_method_handler(
+                    servicer.Publish,
+                    request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishRequest.FromString,
+                    response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishResponse.SerializeToString,
+            ),
+            'Follow': grpc.unary_stream_rpc_method_handler(
+                    servicer.Follow,
+                    request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowRequest.FromString,
+                    response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -181,6 +235,87 @@ class CacheService:
             '/tiermesh.api.cache.v1.CacheService/Invalidate',
             tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateRequest.SerializeToString,
             tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Lead(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tiermesh.api.cache.v1.CacheService/Lead',
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadRequest.SerializeToString,
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.LeadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Publish(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiermesh.api.cache.v1.CacheService/Publish',
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishRequest.SerializeToString,
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.PublishResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Follow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tiermesh.api.cache.v1.CacheService/Follow',
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowRequest.SerializeToString,
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.FollowResponse.FromString,
             options,
             channel_credentials,
             insecure,

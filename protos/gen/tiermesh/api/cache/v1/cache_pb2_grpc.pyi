@@ -41,6 +41,17 @@ class CacheServiceStub:
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
     Invalidate: _grpc.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]
     """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
+    Lead: _grpc.UnaryStreamMultiCallable[_cache_pb2.LeadRequest, _cache_pb2.LeadResponse]
+    """Stands for one router: while the stream is open, the runs that it has claimed
+    count as led. The first response says that the claims count from now on, later
+    ones which of them somebody elsewhere waits for.
+    """
+    Publish: _grpc.UnaryUnaryMultiCallable[_cache_pb2.PublishRequest, _cache_pb2.PublishResponse]
+    """Hands over events of a claimed run, for those who wait for it elsewhere."""
+    Follow: _grpc.UnaryStreamMultiCallable[_cache_pb2.FollowRequest, _cache_pb2.FollowResponse]
+    """Streams the events of a run that another router has claimed, from the first
+    one on. Ends without a terminal event where that router is gone, or has nothing to give.
+    """
 
 @_typing.type_check_only
 class CacheServiceAsyncStub(CacheServiceStub):
@@ -55,6 +66,17 @@ class CacheServiceAsyncStub(CacheServiceStub):
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
     Invalidate: _aio.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]  # type: ignore[assignment]
     """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
+    Lead: _aio.UnaryStreamMultiCallable[_cache_pb2.LeadRequest, _cache_pb2.LeadResponse]  # type: ignore[assignment]
+    """Stands for one router: while the stream is open, the runs that it has claimed
+    count as led. The first response says that the claims count from now on, later
+    ones which of them somebody elsewhere waits for.
+    """
+    Publish: _aio.UnaryUnaryMultiCallable[_cache_pb2.PublishRequest, _cache_pb2.PublishResponse]  # type: ignore[assignment]
+    """Hands over events of a claimed run, for those who wait for it elsewhere."""
+    Follow: _aio.UnaryStreamMultiCallable[_cache_pb2.FollowRequest, _cache_pb2.FollowResponse]  # type: ignore[assignment]
+    """Streams the events of a run that another router has claimed, from the first
+    one on. Ends without a terminal event where that router is gone, or has nothing to give.
+    """
 
 class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds, keeps and forgets answers. A store that is slow or gone is a miss,
@@ -84,5 +106,34 @@ class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cache_pb2.InvalidateResponse, _abc.Awaitable[_cache_pb2.InvalidateResponse]]:
         """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
+
+    @_abc_1.abstractmethod
+    def Lead(
+        self,
+        request: _cache_pb2.LeadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_cache_pb2.LeadResponse], _abc.AsyncIterator[_cache_pb2.LeadResponse]]:
+        """Stands for one router: while the stream is open, the runs that it has claimed
+        count as led. The first response says that the claims count from now on, later
+        ones which of them somebody elsewhere waits for.
+        """
+
+    @_abc_1.abstractmethod
+    def Publish(
+        self,
+        request: _cache_pb2.PublishRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_pb2.PublishResponse, _abc.Awaitable[_cache_pb2.PublishResponse]]:
+        """Hands over events of a claimed run, for those who wait for it elsewhere."""
+
+    @_abc_1.abstractmethod
+    def Follow(
+        self,
+        request: _cache_pb2.FollowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_cache_pb2.FollowResponse], _abc.AsyncIterator[_cache_pb2.FollowResponse]]:
+        """Streams the events of a run that another router has claimed, from the first
+        one on. Ends without a terminal event where that router is gone, or has nothing to give.
+        """
 
 def add_CacheServiceServicer_to_server(servicer: CacheServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

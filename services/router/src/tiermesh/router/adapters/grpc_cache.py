@@ -22,7 +22,7 @@ class GrpcCache:
         """Returns what is kept at `place`: a hit or a miss; with `token_only`, only what storing there needs."""
         response = await call_unary(
             self._stub.Lookup,
-            cache_pb2.LookupRequest(key=place.key, semantic=place.semantic, token_only=token_only),
+            cache_pb2.LookupRequest(key=place.key, semantic=place.semantic, token_only=token_only, claim=_claim(place)),
             name="CacheService/Lookup",
             budget=budget,
             tracer=self._tracer,
@@ -33,11 +33,20 @@ class GrpcCache:
 
     async def store(self, place: CachePlace, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
         """Files an answer; returns whether it was written."""
+        claim = place.claim
+        token = claim.token if claim is not None and claim.ends_with_store else ""
         response = await call_unary(
             self._stub.Store,
-            cache_pb2.StoreRequest(key=place.key, answer=answer, semantic=place.semantic, token=place.token),
+            cache_pb2.StoreRequest(
+                key=place.key, answer=answer, semantic=place.semantic, token=place.token, run_token=token
+            ),
             name="CacheService/Store",
             budget=budget,
             tracer=self._tracer,
         )
         return response.stored
+
+
+def _claim(place: CachePlace) -> cache_pb2.RunClaim | None:
+    claim = place.claim
+    return cache_pb2.RunClaim(router=claim.router, trace_parent=claim.trace_parent) if claim is not None else None

@@ -87,6 +87,10 @@ class Crew(Generic[_M]):
         """Notes that the run has come to its end."""
         self._over = True
 
+    def led_elsewhere(self) -> None:
+        """Notes that the run is not made for the leader after all: its failure is no member's."""
+        self._leader = None
+
     def failed(self, error: TiermeshError, *, now: float) -> Promoted[_M] | Verdict:
         """Says what follows on a run that failed. Its leader gets `error` whatever comes of it.
 

@@ -43,9 +43,7 @@ async def follow_run(member: Member, *, in_lane: Callable[[Call, str], Call]) ->
     """
     call, account = member.call, member.call.account
     begin, first_at, outcome, budget = account.now(), None, "cancelled", _budget(call)
-    link, timer = member.flight.led_from, _expire(member, budget)
-    if link is not None and link.is_valid:
-        call.span.add_link(link)
+    timer = _expire(member, budget)
     try:
         async with aclosing(member.entries()) as entries:
             async for event, author in entries:
@@ -60,6 +58,8 @@ async def follow_run(member: Member, *, in_lane: Callable[[Call, str], Call]) ->
                     timer.cancel()
                     budget = _budget(in_lane(call, event.lane) if event.lane else call)
                     timer = _expire(member, budget)
+                    if member.flight.led_from.is_valid:
+                        call.span.add_link(member.flight.led_from)
                     label = shared_label(call, event)
                     observe.record_route(call.span, label, tenant=call.caller.tenant)
                     call.trail.label = label

@@ -1,0 +1,197 @@
+"""Redis as the board on which routers see who runs what.
+
+    run:<digest>        the claim of a request: token, router, traceparent
+    run:alive:<router>  which session speaks for a router; gone a moment after the session is
+    run:wanted:<router> a stream of tokens whose followers came or went
+    run:followers:<t>   a sorted set: followers of a run by the time until which they count
+    run:events:<t>      a stream of what the run has given, made by its first follower
+
+Every step is one script, so that no two routers can both hold a claim, and none can write under a claim
+that it has lost. Times are Redis's own: the replicas' clocks need not agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from tiermesh.cache.adapters.redis import answer_of
+from tiermesh.cache.run_tokens import ClaimText, alive_key, claim_key, events_key, followers_key, wanted_key
+
+CLAIM_MS = 120_000
+"""A run that takes longer may be run a second time elsewhere."""
+ALIVE_MS = 2_000
+_FOLLOWS_MS = 1_000
+"""How long a follower counts that says nothing."""
+_EVENTS_MS = 120_000
+_AFTER_MS = 5_000
+"""How long events stay once the run has ended."""
+_WANTED_MS = 10_000
+_MAX_WANTED = 10_000
+_PAGE = 100
+
+_CLAIM = """
+local function claim(key, value, ms)
+  -- A full Redis refuses to write; then nobody claims, and nobody follows.
+  local set = redis.pcall('set', key, value, 'NX', 'PX', ms)
+  if type(set) == 'table' and set.ok then return value end
+  if type(set) == 'table' and set.err then return false end
+  return redis.call('get', key)
+end
+local function holds(key, token)
+  local value = redis.call('get', key)
+  return value and string.sub(value, 1, #token + 1) == token .. ' ' and value
+end
+local function now()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+"""
+_READ_OR_CLAIM = """
+local found = redis.call('mget', KEYS[1], KEYS[2])
+if found[2] then return {found[1], found[2], false} end
+return {found[1], false, claim(KEYS[3], ARGV[1], ARGV[2])}
+"""
+_CLAIM_ALONE = "return claim(KEYS[1], ARGV[1], ARGV[2])"
+_RELEASE = """
+if not holds(KEYS[1], ARGV[1]) then return 0 end
+redis.call('del', KEYS[1])
+if redis.call('exists', KEYS[2]) == 1 then
+  redis.call('xadd', KEYS[2], '*', 'n', -1, 'e', '')
+  redis.call('pexpire', KEYS[2], ARGV[2])
+end
+return 1
+"""
+_PUBLISH = """
+if not holds(KEYS[1], ARGV[1]) then return -1 end
+local t = now()
+redis.call('zremrangebyscore', KEYS[3], '-inf', t)
+local followers = redis.call('zcard', KEYS[3])
+if followers > 0 and ARGV[3] ~= '' then
+  redis.call('xadd', KEYS[2], '*', 'n', ARGV[2], 'e', ARGV[3])
+  redis.call('pexpire', KEYS[2], ARGV[4])
+end
+redis.call('pexpire', KEYS[1], ARGV[4])
+return followers
+"""
+_FOLLOW = """
+local value = holds(KEYS[1], ARGV[1])
+if not value then return false end
+local router = string.match(value, '^%S+ (%S+) ')
+if not router or redis.call('exists', ARGV[2] .. router) == 0 then
+  -- Its leader is gone: whoever comes next may claim it.
+  redis.call('del', KEYS[1])
+  return false
+end
+redis.call('zadd', KEYS[3], now() + ARGV[5], ARGV[4])
+redis.call('pexpire', KEYS[3], ARGV[6])
+if redis.call('exists', KEYS[2]) == 0 then
+  redis.call('xadd', KEYS[2], '*', 'n', -2, 'e', '')
+  redis.call('pexpire', KEYS[2], ARGV[6])
+end
+redis.call('xadd', ARGV[3] .. router, 'MAXLEN', '~', ARGV[7], '*', 't', ARGV[1])
+redis.call('pexpire', ARGV[3] .. router, ARGV[8])
+return router
+"""
+_KEEP = """
+if not holds(KEYS[1], ARGV[1]) or redis.call('exists', KEYS[3]) == 0 then return 0 end
+redis.call('zadd', KEYS[2], now() + ARGV[3], ARGV[2])
+return 1
+"""
+_CEASE = """
+redis.call('zrem', KEYS[1], ARGV[1])
+if holds(KEYS[2], ARGV[2]) and redis.call('exists', KEYS[3]) == 1 then
+  redis.call('xadd', KEYS[4], 'MAXLEN', '~', ARGV[3], '*', 't', ARGV[2])
+  redis.call('pexpire', KEYS[4], ARGV[4])
+end
+return 1
+"""
+_BURY = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
+class RedisRuns:
+    """A `RunBoard` in Redis.
+
+    Args:
+        client: The pool of the answer store, for what a request waits for.
+        waiting: A pool of its own for what waits, so that followers cannot keep lookups from their connections.
+    """
+
+    def __init__(self, client: Redis, waiting: Redis) -> None:
+        self._waiting = waiting
+        self._read_or_claim = client.register_script(_CLAIM + _READ_OR_CLAIM)
+        self._claim = client.register_script(_CLAIM + _CLAIM_ALONE)
+        self._release = client.register_script(_CLAIM + _RELEASE)
+        self._publish = waiting.register_script(_CLAIM + _PUBLISH)
+        self._follow = waiting.register_script(_CLAIM + _FOLLOW)
+        self._keep = waiting.register_script(_CLAIM + _KEEP)
+        self._cease = waiting.register_script(_CLAIM + _CEASE)
+        self._bury = waiting.register_script(_BURY)
+
+    async def read_or_claim(
+        self, generation_key: bytes, entry_key: bytes, claim: ClaimText
+    ) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Reads; where no answer is there, claims the run unless it is claimed."""
+        keys = [generation_key, entry_key, claim_key(claim.token)]
+        generation, value, holder = await answer_of(self._read_or_claim(keys, [claim.encode(), CLAIM_MS]))
+        return generation, value, holder
+
+    async def claim(self, claim: ClaimText) -> bytes | None:
+        """Claims a run unless it is claimed."""
+        found = await answer_of(self._claim([claim_key(claim.token)], [claim.encode(), CLAIM_MS]))
+        return bytes(found) if found else None
+
+    async def release(self, token: str) -> None:
+        """Ends a claim, if it is still that one, and says so to those who wait."""
+        await answer_of(self._release([claim_key(token), events_key(token)], [token, _AFTER_MS]))
+
+    async def publish(self, token: str, first: int, payload: bytes) -> int | None:
+        """Appends events; returns how many wait for more."""
+        keys = [claim_key(token), events_key(token), followers_key(token)]
+        followers = int(await answer_of(self._publish(keys, [token, first, payload, _EVENTS_MS])))
+        return None if followers < 0 else followers
+
+    async def begin_to_follow(self, token: str, follower: str) -> str | None:
+        """Says that somebody waits; returns the router that leads."""
+        keys = [claim_key(token), events_key(token), followers_key(token)]
+        found = await answer_of(
+            self._follow(
+                keys,
+                [token, alive_key(""), wanted_key(""), follower, _FOLLOWS_MS, _EVENTS_MS, _MAX_WANTED, _WANTED_MS],
+            )
+        )
+        return found.decode("ascii") if found else None
+
+    async def keep_following(self, token: str, router: str, follower: str) -> bool:
+        """Says that somebody still waits; returns whether the run is still led."""
+        keys = [claim_key(token), followers_key(token), alive_key(router)]
+        return bool(await answer_of(self._keep(keys, [token, follower, _FOLLOWS_MS])))
+
+    async def cease_to_follow(self, token: str, router: str, follower: str) -> None:
+        """Says that somebody waits no more."""
+        keys = [followers_key(token), claim_key(token), alive_key(router), wanted_key(router)]
+        await answer_of(self._cease(keys, [follower, token, _MAX_WANTED, _WANTED_MS]))
+
+    async def events(self, token: str, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, int, bytes]]:
+        """Returns what came after a position, waiting for it."""
+        found = await self._read(events_key(token), after, wait_ms)
+        return [(position, int(fields[b"n"]), fields[b"e"]) for position, fields in found]
+
+    async def hear(self, router: str, session: bytes, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, str]]:
+        """Says that a router lives; returns its runs that are wanted, waiting for them."""
+        await answer_of(self._waiting.set(alive_key(router), session, px=ALIVE_MS))
+        found = await self._read(wanted_key(router), after, wait_ms)
+        return [(position, fields[b"t"].decode("ascii")) for position, fields in found]
+
+    async def bury(self, router: str, session: bytes) -> None:
+        """Says that a router is gone, unless another session speaks for it by now."""
+        await answer_of(self._bury([alive_key(router)], [session]))
+
+    async def _read(self, stream: bytes, after: bytes, wait_ms: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found = await answer_of(cast("Any", self._waiting.xread({stream: after}, count=_PAGE, block=wait_ms or None)))
+        streams = list(found.values() if isinstance(found, dict) else (entries for _, entries in found or ()))
+        entries = streams[0] if streams else []
+        # RESP2 gives a list of entries; some versions of the client wrap it once more.
+        entries = entries[0] if len(entries) == 1 and isinstance(entries[0], list) else entries
+        return [(bytes(position), fields) for position, fields in entries if fields]

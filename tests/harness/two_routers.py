@@ -1,0 +1,127 @@
+"""Two routers of one mesh in this process: a real cache service on a real Redis, scripted engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+from harness.cache import cache_config
+from harness.eventually import eventually
+from harness.router import METADATA, Answer, ask, make_settings
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.redis_runs import RedisRuns
+from tiermesh.cache.app import wire as wire_cache
+from tiermesh.router.app import Wired, wire
+from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
+from tiermesh.shared.testing import FakeClassifier, RecordedTracing, ScriptedEngine, answer_steps, recorded_tracing
+
+
+@dataclass
+class OneRouter:
+    """A router and a client of it."""
+
+    wired: Wired
+    stub: router_pb2_grpc.RouterServiceAsyncStub
+    tracing: RecordedTracing
+    hearing: asyncio.Task[None]
+
+    def call(self, request: router_pb2.GenerateRequest | None = None, *, metadata=METADATA, timeout: float = 30):
+        """Begins a request."""
+        return self.stub.Generate(request or ask(), timeout=timeout, metadata=metadata)
+
+    async def ask(self, request: router_pb2.GenerateRequest | None = None, **options) -> Answer:
+        """Asks, and reads the whole answer."""
+        return await read(self.call(request, **options))
+
+    async def vanish(self) -> None:
+        """Ends what this router says of itself, as if its process had been killed."""
+        self.hearing.cancel()
+        await asyncio.gather(self.hearing, return_exceptions=True)
+
+
+async def read(call) -> Answer:
+    """Reads what is left of an answer."""
+    answer = Answer()
+    try:
+        while (message := await call.read()) is not grpc.aio.EOF:
+            answer.messages.append(message)
+    except grpc.aio.AioRpcError as error:
+        answer.error = error_from_rpc(error)
+    answer.headers = dict(await call.initial_metadata())
+    return answer
+
+
+@dataclass
+class TwoRouters:
+    """Both, and what they share."""
+
+    first: OneRouter
+    second: OneRouter
+    engine: ScriptedEngine
+
+
+@asynccontextmanager
+async def two_routers(redis_url: str, **cache: object) -> AsyncIterator[TwoRouters]:
+    """Starts everything; both routers are heard by the cache."""
+    engine, classifier = ScriptedEngine(*answer_steps("one ", "two ", "三")), FakeClassifier()
+    # Generous, so that a busy machine does not turn into misses.
+    settings = make_settings(cache={"store_timeout_ms": 1000, **cache})
+    with recorded_tracing() as tracing:
+        async with AsyncExitStack() as stack:
+            store = await stack.enter_async_context(open_redis_store(redis_url))
+            waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=5))
+            board = RedisRuns(store.client, waiting.client)
+            ending = asyncio.Event()
+            config = cache_config(store_timeout_ms=1000)
+            cache_service = await stack.enter_async_context(wire_cache(config, store, board=board, ending=ending))
+
+            async def host(*services):
+                opened = open_server(services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60)
+                return (await stack.enter_async_context(opened)).port
+
+            ports = {
+                "cache": await host(cache_service),
+                "classifier": await host(classifier.service()),
+                "engine-l1": await host(engine.service()),
+            }
+            stack.callback(ending.set)
+            routers = [await stack.enter_async_context(_router(settings, ports)) for _ in range(2)]
+            for router in routers:
+                async with asyncio.timeout(20):
+                    await router.wired.neighbours.is_heard.wait()
+            yield TwoRouters(*routers, engine)
+
+
+@asynccontextmanager
+async def _router(settings, ports) -> AsyncIterator[OneRouter]:
+    channels = {name: open_channel(f"127.0.0.1:{port}", authority=name) for name, port in ports.items()}
+    with recorded_tracing() as tracing:
+        wired = wire(settings, connect=lambda name: channels.get(name, channels["cache"]), tracer=tracing.tracer)
+        async with (
+            open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60) as server,
+            open_channel(f"127.0.0.1:{server.port}") as channel,
+        ):
+            hearing = asyncio.create_task(wired.neighbours.run(enabled=lambda: True))
+            try:
+                yield OneRouter(wired, router_pb2_grpc.RouterServiceStub(channel), tracing, hearing)
+            finally:
+                await wired.stores.drain()
+                hearing.cancel()
+                await asyncio.gather(hearing, return_exceptions=True)
+        await wired.neighbours.drain()
+        for channel in channels.values():
+            await channel.close()
+
+
+async def joined(router: OneRouter) -> None:
+    """Waits until a router follows a run that the other leads."""
+
+    async def follows() -> bool:
+        flights = router.wired.flow.flights.under_way
+        return any(flight.is_led_elsewhere for flight in flights)
+
+    await eventually(follows, within_s=20)
