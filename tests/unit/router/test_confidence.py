@@ -3,8 +3,9 @@
 import math
 
 import pytest
-from tiermesh.router.confidence import Sample, Step, features_of, judge
+from tiermesh.router.confidence import Sample, Step, judge
 from tiermesh.router.detectors import holds_phrase, refuses, repeats_itself
+from tiermesh.shared.answer_features import features_of
 from tiermesh.shared.config import BandConfig, CalibrationConfig
 
 CALIBRATION = CalibrationConfig(intercept=4.0, mean=4.0, window=1.0)

@@ -6,7 +6,8 @@ One JSON object a line:
      "features": {"mean_logprob": -0.2, "worst_window_logprob": -0.9, "mean_margin": 2.4}}
 
 `right` and `task_type` are required, and one of `confidence` and `features`; the router writes both
-into its spans as `tiermesh.judged.*`.
+into its spans as `tiermesh.judged.*`, and `tiermesh judge` makes such a log. `"simulated": true` marks
+answers that a queueing model made up, whose `right` means as much.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tiermesh.shared.calibration import (
 )
 
 DEFAULT = "default"
-_KEYS = frozenset({"tier", "task_type", "right", "confidence", "features"})
+_KEYS = frozenset({"tier", "task_type", "right", "confidence", "features", "simulated"})
 _FEATURES = ("mean_logprob", "worst_window_logprob", "mean_margin")
 
 
@@ -46,6 +47,7 @@ class Record:
     confidence: float | None = None
     features: Features | None = None
     tier: str = ""
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def calibrate(
     top_gain: float = 0.3,
     costs: Costs | None = None,
 ) -> list[Change]:
-    """Returns what a calibration changes, by task type.
+    """Returns what a calibration changes, by task type; of several, `default` comes last and counts for all others.
 
     Args:
         records: Judged answers of one tier.
@@ -105,8 +107,9 @@ def calibrate(
     """
     everything = _scored(records)
     changes = []
-    for kind in sorted({record.task_type for record in records}):
-        mine = [record for record in records if record.task_type == kind]
+    kinds = sorted({record.task_type for record in records})
+    for kind in kinds if len(kinds) == 1 or DEFAULT in kinds else [*kinds, DEFAULT]:
+        mine = [record for record in records if kind in {record.task_type, DEFAULT}]
         own = len(mine) >= LEAST_RECORDS
         weights, fitted = _scored(mine) if own else everything
         scored = fitted if own else [Scored(_confidence(record, weights), record.right) for record in mine]
@@ -166,7 +169,11 @@ def _record(raw: object) -> Record:
     features = raw.get("features")
     if features is None and confidence is None:
         raise ValueError("confidence or features is required")
-    return Record(kind, right, confidence, None if features is None else _features(features), str(raw.get("tier", "")))
+    simulated = raw.get("simulated", False)
+    if not isinstance(simulated, bool):
+        raise TypeError("simulated must be true or false")
+    read = None if features is None else _features(features)
+    return Record(kind, right, confidence, read, str(raw.get("tier", "")), simulated)
 
 
 def _features(raw: object) -> Features:

@@ -14,6 +14,7 @@ from tiermesh.client.cli import (
     _errors,
     _explain,
     _feedback,
+    _judge,
     _replay,
     _rules,
     _thresholds,
@@ -40,7 +41,7 @@ def make_app() -> typer.Typer:
     for plugin in sorted(entry_points(group=PLUGINS), key=lambda found: found.name):
         plugin.load()(app)
     for part in (
-        _ask, _explain, _feedback, _trace, _errors, _config, _calibrate, _thresholds, _rules, _replay, _bandit, _warm,
+        _ask, _explain, _feedback, _trace, _errors, _config, _judge, _calibrate, _thresholds, _rules, _replay, _bandit, _warm,
     ):  # fmt: skip
         part.register(app)
     return app

@@ -39,6 +39,9 @@ def calibrate_command(
     top_gain: Annotated[
         float, typer.Option(min=0, max=1, help="Ask the strongest tier where it is right so much more often.")
     ] = 0.3,
+    keep_bands: Annotated[
+        bool, typer.Option("--keep-bands", help="Write the calibration alone; the bands in force stay.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Fit escalation to a log of judged answers. Prints what would change; changes nothing itself."""
@@ -63,10 +66,12 @@ def calibrate_command(
     if as_json:
         typer.echo(json.dumps([asdict(change) for change in changes], indent=1))
         return
-    _show(changes, name)
+    _show(changes, name, keep_bands=keep_bands)
+    if any(record.simulated for record in records):
+        typer.echo("# from answers that a queueing model made up: for trying escalation, not for judging a model")
 
 
-def _show(changes: Sequence[Change], tier: str) -> None:
+def _show(changes: Sequence[Change], tier: str, *, keep_bands: bool) -> None:
     console = open_console()
     numbers = ("answers", "top below", "next below", "to the top", "to the next", "cost", "right")
     table = make_table(console, "task type", *numbers, right=numbers)
@@ -86,11 +91,12 @@ def _show(changes: Sequence[Change], tier: str) -> None:
     if not all(change.own for change in changes):
         console.print(f"* fewer than {LEAST_RECORDS} answers: fitted to those of all task types")
     console.print("\nTo put it in force, write this into the configuration:\n")
-    typer.echo(yaml.safe_dump({"escalation": _section(changes, tier)}, sort_keys=False).rstrip())
+    typer.echo(yaml.safe_dump({"escalation": _section(changes, tier, keep_bands=keep_bands)}, sort_keys=False).rstrip())
 
 
-def _section(changes: Sequence[Change], tier: str) -> dict[str, Any]:
-    section: dict[str, Any] = {"bands": {change.task_type: asdict(change.new_band) for change in changes}}
+def _section(changes: Sequence[Change], tier: str, *, keep_bands: bool = False) -> dict[str, Any]:
+    bands = {change.task_type: asdict(change.new_band) for change in changes}
+    section: dict[str, Any] = {} if keep_bands else {"bands": bands}
     fitted = {
         change.task_type: {name: round(value, 4) for name, value in asdict(change.weights).items()}
         for change in changes

@@ -8,21 +8,15 @@ for that model and kind of work.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from tiermesh.router.detectors import holds_phrase, refuses, repeats_itself
+from tiermesh.shared.answer_features import Scored, features_of
 from tiermesh.shared.calibration import Features, confidence_of
 from tiermesh.shared.config import BandConfig, CalibrationConfig
 
-WINDOW_TOKENS = 4
-"""Tokens in a row whose mean is looked at."""
-_SURE_MARGIN = 10.0
-"""Distance counted where an engine names no second best token."""
-_FLOOR = -100.0
-"""Stands in for a log-probability of minus infinity."""
 LOW_CONFIDENCE, REPETITION, REFUSAL, SAFETY = "low_confidence", "repetition", "refusal", "safety"
 _OBJECTED = {REPETITION: 0.05, REFUSAL: 0.1, SAFETY: 0.05}
 """Confidence in answers that a detector objects to."""
@@ -56,8 +50,7 @@ class Sample:
     """What has come of one choice."""
 
     text: str
-    logprobs: Sequence[tuple[float, float | None]] = ()
-    """Log-probability of each token, and of the best other one."""
+    logprobs: Sequence[Scored] = ()
 
 
 def judge(
@@ -66,20 +59,6 @@ def judge(
     """Returns what is thought of an answer; of several choices the worst counts."""
     judged = [_judge(sample, calibration, band, safety_phrases) for sample in samples]
     return min(judged, key=lambda one: 1.0 if one.confidence is None else one.confidence)
-
-
-def features_of(logprobs: Sequence[tuple[float, float | None]]) -> Features | None:
-    """Returns what log-probabilities look like, or None where there are none."""
-    if not logprobs:
-        return None
-    chosen = [max(_FLOOR, value) for value, _ in logprobs]
-    window = min(WINDOW_TOKENS, len(chosen))
-    worst = min(sum(chosen[n : n + window]) / window for n in range(len(chosen) - window + 1))
-    margins = [
-        _SURE_MARGIN if other is None else min(_SURE_MARGIN, max(-_SURE_MARGIN, value - other))
-        for value, other in logprobs
-    ]
-    return Features(math.fsum(chosen) / len(chosen), worst, math.fsum(margins) / len(margins))
 
 
 def _judge(

@@ -11,6 +11,7 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.account import Account
 from tiermesh.router.confidence import Judgement, Sample
 from tiermesh.router.patience import Patience
+from tiermesh.shared.answer_features import Scored, scored
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import StreamBroken, TiermeshError, Unavailable
@@ -67,7 +68,7 @@ class TierAttempt:
         self._judge_after = judge_after * self.choices
         self._keep_logprobs = sampling.logprobs
         self._keep_top = sampling.top_logprob_count
-        self._logprobs: list[list[tuple[float, float | None]]] = [[] for _ in range(self.choices)]
+        self._logprobs: list[list[Scored]] = [[] for _ in range(self.choices)]
 
     @property
     def judged(self) -> bool:
@@ -158,12 +159,7 @@ class TierAttempt:
     def _sample(self, delta: answer_pb2.Delta) -> None:
         """Notes the log-probabilities of a piece, and takes off it those that the caller did not ask for."""
         if self.judgement is None:
-            found = self._logprobs[delta.choice_index]
-            for token in delta.logprobs:
-                others = [
-                    top.logprob for top in token.top if top.token_bytes != token.token_bytes or top.token != token.token
-                ]
-                found.append((token.logprob, max(others, default=None)))
+            self._logprobs[delta.choice_index].extend(map(scored, delta.logprobs))
         if not self._keep_logprobs:
             delta.ClearField("logprobs")
         elif self._keep_top < TOP_LOGPROBS:
