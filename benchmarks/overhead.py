@@ -8,10 +8,12 @@ measured is the mesh. Three paths are measured in turn, in every round, by the s
 
     direct       client -> engine
     envoy_only   client -> Envoy's mesh listener -> engine
-    mesh         client -> Envoy ingress -> router -> (cache, classifier) -> engine, then a cache write
+    mesh         client -> Envoy ingress -> router -> (cache, classifier) -> engine, then to the cache
 
 Every prompt is new, so `mesh` always misses the cache and does all of its work; answers have one
-token, so that what is measured is a request, not a stream. The figures are medians over the rounds. Writes benchmarks/out/overhead.json.
+token and are complete, so that what is measured is a request, not a stream, and each is kept. The
+figures are medians over the rounds; the processor time of `mesh` is by process, per request at 32 in
+flight, and bears other work on the machine better than the rest. Writes benchmarks/out/overhead.json.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from harness.mesh import Mesh, running_mesh  # noqa: E402 -- the harness is not installed
-from tiermesh.api.common.v1 import chat_pb2  # noqa: E402
+from tiermesh.api.common.v1 import answer_pb2, chat_pb2  # noqa: E402
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc  # noqa: E402
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc  # noqa: E402
 from tiermesh.shared.endpoints import mesh_target, replica_endpoint  # noqa: E402
@@ -56,7 +58,8 @@ INSTANT = {
         }
     ]
 }
-MAX_TOKENS = 1
+SAMPLING = chat_pb2.Sampling(max_tokens=1, stop=["s"])
+"""The simulated engine's text begins with `[simulated`: one token, and an answer that has ended by itself."""
 Call = Callable[[int], Awaitable[None]]
 
 
@@ -116,9 +119,8 @@ def engine_call(channel: grpc.aio.Channel) -> Call:
     stub = engine_pb2_grpc.EngineServiceStub(channel)
 
     async def call(n: int) -> None:
-        sampling = chat_pb2.Sampling(max_tokens=MAX_TOKENS)
         request = engine_pb2.GenerateRequest(
-            request_id=str(n), tenant="local", messages=_messages(n), sampling=sampling
+            request_id=str(n), tenant="local", messages=_messages(n), sampling=SAMPLING
         )
         last = None
         async for response in stub.Generate(request, timeout=30):
@@ -134,8 +136,7 @@ def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
     stub = router_pb2_grpc.RouterServiceStub(channel)
 
     async def call(n: int) -> None:
-        sampling = chat_pb2.Sampling(max_tokens=MAX_TOKENS)
-        request = router_pb2.GenerateRequest(model="auto", messages=_messages(n), sampling=sampling)
+        request = router_pb2.GenerateRequest(model="auto", messages=_messages(n), sampling=SAMPLING)
         last = None
         async for response in stub.Generate(request, timeout=30, metadata=metadata):
             if last is None and response.route.tier != "l1":
@@ -143,6 +144,8 @@ def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
             last = response
         if last is None or last.WhichOneof("event") != "done":
             raise RuntimeError(f"the mesh's answer did not end in done: {last}")
+        if last.done.finishes[0].finish_reason != answer_pb2.FINISH_REASON_STOP:
+            raise RuntimeError(f"the answer was cut, and would not be kept: {last}")
 
     return call
 

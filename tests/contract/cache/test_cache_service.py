@@ -77,6 +77,27 @@ async def test_bad_requests_name_their_field(cache, store, method, request_, fie
     assert await cache.store()
 
 
+async def test_a_batch_keeps_what_may_be_kept(cache):
+    good, also_good = (cache_pb2.StoreRequest(key=make_key(text), answer=make_answer(text)) for text in ("a", "c"))
+    bad = cache_pb2.StoreRequest(key=make_key("b"), answer=make_answer("b", finishes=[]))
+    kept = await cache.call("BatchStore", cache_pb2.BatchStoreRequest(requests=[good, bad, also_good]))
+    assert [each.stored for each in kept.responses] == [True, False, True]
+    assert [await cache.result(text) for text in "abc"] == ["HIT_EXACT", "MISS", "HIT_EXACT"]
+    span = next(
+        span for span in cache.tracing.finished if span.name.endswith("BatchStore") and span.kind.name == "SERVER"
+    )
+    assert span.attributes["tiermesh.cache.offered_count"] == 3
+    assert span.attributes["tiermesh.cache.stored_count"] == 2
+
+
+async def test_a_batch_has_a_limit(cache, store):
+    one = cache_pb2.StoreRequest(key=make_key(), answer=make_answer("x"))
+    with pytest.raises(InvalidRequest, match="257 entries; at most 256") as caught:
+        await cache.call("BatchStore", cache_pb2.BatchStoreRequest(requests=[one] * 257))
+    assert caught.value.field == "requests"
+    assert store.values == {}
+
+
 async def test_too_large_is_not_an_error(cache):
     assert not await cache.store(answer=make_answer("x" * 2000))
     assert await cache.result() == "MISS"

@@ -249,11 +249,11 @@ async def test_the_store_belongs_to_the_requests_trace(mesh):
     await drained(mesh)
 
     async def server_side():
-        return any(span.name == "CacheService/Store" for span in mesh.tracing.finished)
+        return any(span.name == "CacheService/BatchStore" for span in mesh.tracing.finished)
 
     await eventually(server_side)
     route = mesh.tracing.named("RouterService/Generate")
-    spans = [span for span in mesh.tracing.finished if span.name == "CacheService/Store"]
+    spans = [span for span in mesh.tracing.finished if span.name == "CacheService/BatchStore"]
     assert {span.context.trace_id for span in spans} == {route.context.trace_id}
 
 

@@ -14,7 +14,6 @@ from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.account import Account, ledger_message
-from tiermesh.router.background import BackgroundStores
 from tiermesh.router.breakers import Breakers
 from tiermesh.router.call import Call, Caller
 from tiermesh.router.escalation import Target, pass_gates
@@ -25,6 +24,7 @@ from tiermesh.router.generation import Generation
 from tiermesh.router.quota import EscalationQuota
 from tiermesh.router.ranking import TierView, rank
 from tiermesh.router.settings import make_snapshot
+from tiermesh.router.store_queue import StoreQueue
 from tiermesh.router.tier_health import TierHealth
 from tiermesh.router.tier_loads import TierLoads
 from tiermesh.router.tier_watch import TierWatch
@@ -112,9 +112,9 @@ class Neighbours:
     async def lookup(self, place, *, budget, token_only=False):
         return cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS)
 
-    async def store(self, place, answer, *, budget):
-        self.stored.append(answer)
-        return True
+    async def store(self, answers, *, budget):
+        self.stored.extend(each.answer for each in answers)
+        return len(answers)
 
     async def classify(self, request, *, budget):
         return classifier_pb2.ClassifyResponse(
@@ -130,7 +130,7 @@ async def answer(scripts, *, confidence, progressive, quota, seconds):
     if not quota:
         bucket.take()
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), bucket, Breakers(clock))
-    stores = BackgroundStores(near, clock)
+    stores = StoreQueue(near, clock)
     generation = Generation(engines=pool, watch=watch, stores=stores, clock=clock)
     flow = RequestFlow(cache=near, classifier=near, generation=generation, watch=watch, clock=clock)
     caller = Caller("a", "req", "", Budget.of(seconds, clock), clock.monotonic())

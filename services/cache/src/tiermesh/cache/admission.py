@@ -91,6 +91,19 @@ def check_ttl(ttl: Duration) -> float:
     return seconds
 
 
+MAX_BATCH = 256
+
+
+def check_batch(count: int) -> None:
+    """Checks how many answers come at once.
+
+    Raises:
+        InvalidRequest: there are too many.
+    """
+    if count > MAX_BATCH:
+        raise InvalidRequest(f"requests has {count} entries; at most {MAX_BATCH} are taken", field="requests")
+
+
 MAX_TAGS = 16
 _MAX_TAG_CHARS = 128
 

@@ -10,6 +10,7 @@ from opentelemetry.trace import get_current_span
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.admission import (
     check_answer,
+    check_batch,
     check_fingerprint,
     check_key,
     check_semantic,
@@ -27,7 +28,9 @@ from tiermesh.cache.tags import MODEL, PROMPT
 from tiermesh.shared.budget import current_budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import InvalidRequest, Unavailable
+from tiermesh.shared.telemetry import get_logger
 
+_log = get_logger(__name__)
 _RESULTS = {
     Result.MISS: cache_pb2.CACHE_RESULT_MISS,
     Result.HIT: cache_pb2.CACHE_RESULT_HIT_EXACT,
@@ -84,6 +87,27 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps a complete answer."""
+        stored = await self._keep(request)
+        get_current_span().set_attribute("tiermesh.cache.stored", stored)
+        return cache_pb2.StoreResponse(stored=stored)
+
+    async def BatchStore(self, request: cache_pb2.BatchStoreRequest, context: Any) -> cache_pb2.BatchStoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
+        """Keeps several complete answers, one after the other: nobody waits for them."""
+        check_batch(len(request.requests))
+        kept = [await self._keep_if_valid(each) for each in request.requests]
+        get_current_span().set_attributes(
+            {"tiermesh.cache.offered_count": len(kept), "tiermesh.cache.stored_count": sum(kept)}
+        )
+        return cache_pb2.BatchStoreResponse(responses=[cache_pb2.StoreResponse(stored=stored) for stored in kept])
+
+    async def _keep_if_valid(self, request: cache_pb2.StoreRequest) -> bool:
+        try:
+            return await self._keep(request)
+        except InvalidRequest as error:
+            _log.warning("an answer of a batch may not be kept", field=error.field, why=error.message)
+            return False
+
+    async def _keep(self, request: cache_pb2.StoreRequest) -> bool:
         check_key(request.key)
         check_answer(request.answer)
         ttl_s = check_ttl(request.ttl) if request.HasField("ttl") else None
@@ -104,8 +128,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             if request.run_token and self._runs is not None:
                 await self._runs.release(request.run_token, current_budget())
         self._metrics.stored(stored)
-        get_current_span().set_attribute("tiermesh.cache.stored", stored)
-        return cache_pb2.StoreResponse(stored=stored)
+        return stored
 
     async def Invalidate(self, request: cache_pb2.InvalidateRequest, context: Any) -> cache_pb2.InvalidateResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Forgets one answer, or all of a tenant."""

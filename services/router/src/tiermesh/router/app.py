@@ -21,7 +21,7 @@ from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
 from tiermesh.router.adapters.grpc_runs import GrpcRuns
 from tiermesh.router.adapters.replica_directory import ReplicaDirectory
-from tiermesh.router.background import BackgroundReruns, BackgroundStores
+from tiermesh.router.background import BackgroundReruns
 from tiermesh.router.bandit import Bandit
 from tiermesh.router.breakers import Breakers
 from tiermesh.router.coalescing.neighbours import NeighbourRuns
@@ -36,6 +36,7 @@ from tiermesh.router.outcome_sender import OutcomeSender
 from tiermesh.router.quota import EscalationQuota
 from tiermesh.router.servicer import RouterServicer
 from tiermesh.router.settings import Settings, Snapshot, make_snapshot
+from tiermesh.router.store_queue import StoreQueue
 from tiermesh.router.tier_health import TierHealth
 from tiermesh.router.tier_loads import TierLoads
 from tiermesh.router.tier_watch import TierWatch
@@ -57,7 +58,7 @@ class Wired:
     """The router, ready to be hosted."""
 
     services: tuple[Service, ...]
-    stores: BackgroundStores
+    stores: StoreQueue
     """To be drained before the channels are closed, after `reruns`, which add to them."""
     reruns: BackgroundReruns
     """To be drained on shutdown."""
@@ -96,7 +97,7 @@ def wire(
     """
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
-    stores, reruns = BackgroundStores(cache, clock), BackgroundReruns()
+    stores, reruns = StoreQueue(cache, clock, metrics), BackgroundReruns()
     neighbours = NeighbourRuns(GrpcRuns(connect(CACHE), tracer), clock)
     outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
     outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=settings.current.config.outcomes.queue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opentelemetry.trace import SpanContext
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.call import Call
@@ -29,6 +30,16 @@ class CachePlace:
     """What the lookup handed out: an invalidation since then keeps the answer from being stored."""
     claim: Claim | None = None
     """The wish to run it for all routers; None where that is not shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """An answer on its way to its place."""
+
+    place: CachePlace
+    answer: cache_pb2.CachedAnswer
+    span: SpanContext
+    """Of the request that was answered."""
 
 
 def cache_key(call: Call) -> cache_pb2.CacheKey:

@@ -17,7 +17,6 @@ from contextlib import ExitStack, aclosing
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
 from tiermesh.router.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
-from tiermesh.router.background import BackgroundStores
 from tiermesh.router.cache_place import CachePlace
 from tiermesh.router.call import Call
 from tiermesh.router.confidence import Step
@@ -33,6 +32,7 @@ from tiermesh.router.patience import Patience, TooSlowError
 from tiermesh.router.policy import Decision
 from tiermesh.router.ports import EnginePool
 from tiermesh.router.revising import Reviser, revision_of
+from tiermesh.router.store_queue import StoreQueue
 from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttempt
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import Clock
@@ -56,7 +56,7 @@ class Generation:
         *,
         engines: EnginePool,
         watch: TierWatch,
-        stores: BackgroundStores,
+        stores: StoreQueue,
         clock: Clock,
         metrics: RequestMetrics | None = None,
     ) -> None:
@@ -179,7 +179,7 @@ class Generation:
             # the caller leaves with it, since the answer is complete.
             good = not course.escalation_skipped and not decision.degraded and attempt is not course.complete
             if keep_at is not None and good and may_keep(kept.done, call.request.sampling):
-                self._stores.start(keep_at, cached_answer(label, kept, self._clock))
+                self._stores.put(keep_at, cached_answer(label, kept, self._clock))
 
     def _begin(self, course: Course, tier: TierConfig) -> tuple[TierAttempt, bool, str]:
         """Returns the attempt, whether its first text is held back, and if not, the gate that is shut."""

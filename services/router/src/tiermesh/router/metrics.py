@@ -54,10 +54,19 @@ class RequestMetrics:
             "tiermesh.outcomes",
             description="Records of outcomes, by `state`: `filed` in the log, or `dropped` before it took them.",
         )
+        self._stores = made.create_counter(
+            "tiermesh.stores",
+            description="Answers for the cache: `kept`, `refused` by it, `failed` on the way, `dropped` for want of room.",
+        )
         self._breaker_refusals = made.create_counter(
             "tiermesh.breaker.refusals", description="Engine calls that an open circuit breaker refused."
         )
         self._meter = made
+
+    def stores(self, state: str, count: int) -> None:
+        """Counts answers for the cache by what has become of them: `kept`, `refused`, `failed` or `dropped`."""
+        if count:
+            self._stores.add(count, {"state": state})
 
     def outcomes_filed(self, count: int) -> None:
         """Counts records that the log has taken."""

@@ -10,7 +10,7 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.cache_place import CachePlace
+from tiermesh.router.cache_place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
 
 
@@ -25,11 +25,11 @@ class CachePort(Protocol):
         """
         ...
 
-    async def store(self, place: CachePlace, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
-        """Files an answer; returns whether it was written.
+    async def store(self, answers: Sequence[Keeping], *, budget: Budget) -> int:
+        """Files answers; returns how many were written.
 
         Raises:
-            TiermeshError: the cache did not answer within `budget`, or refuses the answer.
+            TiermeshError: the cache did not answer within `budget`.
         """
         ...
 

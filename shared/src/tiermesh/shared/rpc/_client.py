@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 import grpc
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, use_span
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, use_span
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.rpc._status import error_from_rpc
@@ -79,7 +79,13 @@ def wire_timeout(seconds: float) -> float:
 
 
 async def call_unary(
-    method: _UnaryUnary[_Request, _Response], request: _Request, *, name: str, budget: Budget, tracer: Tracer
+    method: _UnaryUnary[_Request, _Response],
+    request: _Request,
+    *,
+    name: str,
+    budget: Budget,
+    tracer: Tracer,
+    links: Sequence[Link] = (),
 ) -> _Response:
     """Makes a unary call within a budget.
 
@@ -89,11 +95,12 @@ async def call_unary(
         name: Span name, such as `CacheService/Lookup`.
         budget: Its remaining time becomes the call's gRPC deadline.
         tracer: Records the client span.
+        links: Other spans that the call is made for, besides the current one.
 
     Raises:
         TiermeshError: the call failed, or nothing was left of the budget.
     """
-    with _client_span(tracer, name) as span:
+    with _client_span(tracer, name, links) as span:
         timeout = wire_timeout(budget.require(name))
         call = method(request, timeout=timeout, metadata=inject_context())
         try:
@@ -143,9 +150,9 @@ async def call_stream(
         span.end()
 
 
-def _client_span(tracer: Tracer, name: str) -> AbstractContextManager[Span]:
+def _client_span(tracer: Tracer, name: str, links: Sequence[Link]) -> AbstractContextManager[Span]:
     return tracer.start_as_current_span(
-        name, kind=SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
+        name, kind=SpanKind.CLIENT, links=links, record_exception=False, set_status_on_exception=False
     )
 
 

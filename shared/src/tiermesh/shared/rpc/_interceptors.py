@@ -39,7 +39,13 @@ _log = get_logger(__name__)
 
 
 class _AroundHandler(grpc.aio.ServerInterceptor):
-    """Wraps unary-unary and unary-stream handlers; infrastructure services pass untouched."""
+    """Wraps unary-unary and unary-stream handlers; infrastructure services pass untouched.
+
+    gRPC asks for the handler at every call. A server's methods do not change, so each is wrapped once.
+    """
+
+    def __init__(self) -> None:
+        self._wrapped: dict[str, Any] = {}
 
     async def intercept_service(
         self,
@@ -48,8 +54,15 @@ class _AroundHandler(grpc.aio.ServerInterceptor):
     ) -> Any:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
+        # Methods that do not exist are not kept: their names come from callers.
         if handler is None or method.startswith(_INFRASTRUCTURE) or handler.request_streaming:
             return handler
+        wrapped = self._wrapped.get(method)
+        if wrapped is None:
+            wrapped = self._wrapped[method] = self._wrap(method, handler)
+        return wrapped
+
+    def _wrap(self, method: str, handler: Any) -> Any:
         codec = {
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
@@ -69,6 +82,7 @@ class TraceInterceptor(_AroundHandler):
     """Continues the caller's trace with a server span."""
 
     def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
         self._tracer = tracer
 
     def _start(self, method: str, context: Any) -> Span:
@@ -109,6 +123,7 @@ class ErrorInterceptor(_AroundHandler):
     """Turns errors into gRPC status with details; what is not ours becomes INTERNAL without its text."""
 
     def __init__(self, trailers: Trailers | None = None) -> None:
+        super().__init__()
         self._trailers = trailers
 
     async def _abort(self, method: str, context: Any, error: TiermeshError) -> None:
@@ -155,6 +170,7 @@ class BudgetInterceptor(_AroundHandler):
     """Makes the call's deadline available as `current_budget()`, and refuses a call whose deadline has passed."""
 
     def __init__(self, default_seconds: float) -> None:
+        super().__init__()
         self._default = default_seconds
 
     def _begin(self, method: str, context: Any) -> None:

@@ -76,6 +76,14 @@ class FakeCache(_Told, cache_pb2_grpc.CacheServiceServicer):
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps an answer."""
         await self._obey()
+        return await self._keep(request)
+
+    async def BatchStore(self, request: cache_pb2.BatchStoreRequest, context: Any) -> cache_pb2.BatchStoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
+        """Keeps several answers."""
+        await self._obey()
+        return cache_pb2.BatchStoreResponse(responses=[await self._keep(each) for each in request.requests])
+
+    async def _keep(self, request: cache_pb2.StoreRequest) -> cache_pb2.StoreResponse:
         if self.store_gate is not None:
             await self.store_gate.wait()
         self.stores.append(request)

@@ -432,6 +432,54 @@ class StoreResponse(_message.Message):
 Global___StoreResponse: _TypeAlias = StoreResponse  # noqa: Y015
 
 @_typing.final
+class BatchStoreRequest(_message.Message):
+    """Keeps several answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoreRequest]:
+        """What to keep, 256 at most; kept in this order."""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[Global___StoreRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchStoreRequest: _TypeAlias = BatchStoreRequest  # noqa: Y015
+
+@_typing.final
+class BatchStoreResponse(_message.Message):
+    """Whether they were kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoreResponse]:
+        """One entry per request, in order."""
+
+    def __init__(
+        self,
+        *,
+        responses: _abc.Iterable[Global___StoreResponse] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["responses", b"responses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchStoreResponse: _TypeAlias = BatchStoreResponse  # noqa: Y015
+
+@_typing.final
 class InvalidateRequest(_message.Message):
     """Forgets answers."""
 

@@ -46,6 +46,11 @@ class CacheServiceStub:
                 request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreRequest.SerializeToString,
                 response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreResponse.FromString,
                 _registered_method=True)
+        self.BatchStore = channel.unary_unary(
+                '/tiermesh.api.cache.v1.CacheService/BatchStore',
+                request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreRequest.SerializeToString,
+                response_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreResponse.FromString,
+                _registered_method=True)
         self.Invalidate = channel.unary_unary(
                 '/tiermesh.api.cache.v1.CacheService/Invalidate',
                 request_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.InvalidateRequest.SerializeToString,
@@ -82,6 +87,14 @@ class CacheServiceServicer:
 
     def Store(self, request, context):
         """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchStore(self, request, context):
+        """Keeps several complete answers, each as `Store` does. What may not be kept is passed over:
+        it does not keep the others out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +143,11 @@ def add_CacheServiceServicer_to_server(servicer, server):
                     servicer.Store,
                     request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreRequest.FromString,
                     response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreResponse.SerializeToString,
+            ),
+            'BatchStore': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchStore,
+                    request_deserializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreRequest.FromString,
+                    response_serializer=tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreResponse.SerializeToString,
             ),
             'Invalidate': grpc.unary_unary_rpc_method_handler(
                     servicer.Invalidate,
@@ -208,6 +226,33 @@ class CacheService:
             '/tiermesh.api.cache.v1.CacheService/Store',
             tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreRequest.SerializeToString,
             tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.StoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchStore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiermesh.api.cache.v1.CacheService/BatchStore',
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreRequest.SerializeToString,
+            tiermesh_dot_api_dot_cache_dot_v1_dot_cache__pb2.BatchStoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class CacheServiceStub:
     """Finds an answer for a canonical request."""
     Store: _grpc.UnaryUnaryMultiCallable[_cache_pb2.StoreRequest, _cache_pb2.StoreResponse]
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
+    BatchStore: _grpc.UnaryUnaryMultiCallable[_cache_pb2.BatchStoreRequest, _cache_pb2.BatchStoreResponse]
+    """Keeps several complete answers, each as `Store` does. What may not be kept is passed over:
+    it does not keep the others out.
+    """
     Invalidate: _grpc.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]
     """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
     Lead: _grpc.UnaryStreamMultiCallable[_cache_pb2.LeadRequest, _cache_pb2.LeadResponse]
@@ -64,6 +68,10 @@ class CacheServiceAsyncStub(CacheServiceStub):
     """Finds an answer for a canonical request."""
     Store: _aio.UnaryUnaryMultiCallable[_cache_pb2.StoreRequest, _cache_pb2.StoreResponse]  # type: ignore[assignment]
     """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
+    BatchStore: _aio.UnaryUnaryMultiCallable[_cache_pb2.BatchStoreRequest, _cache_pb2.BatchStoreResponse]  # type: ignore[assignment]
+    """Keeps several complete answers, each as `Store` does. What may not be kept is passed over:
+    it does not keep the others out.
+    """
     Invalidate: _aio.UnaryUnaryMultiCallable[_cache_pb2.InvalidateRequest, _cache_pb2.InvalidateResponse]  # type: ignore[assignment]
     """Forgets one answer, those of a tag, model or prompt version, or all of a tenant."""
     Lead: _aio.UnaryStreamMultiCallable[_cache_pb2.LeadRequest, _cache_pb2.LeadResponse]  # type: ignore[assignment]
@@ -98,6 +106,16 @@ class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cache_pb2.StoreResponse, _abc.Awaitable[_cache_pb2.StoreResponse]]:
         """Keeps a complete answer. Refuses with INVALID_ARGUMENT what may not be kept."""
+
+    @_abc_1.abstractmethod
+    def BatchStore(
+        self,
+        request: _cache_pb2.BatchStoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_pb2.BatchStoreResponse, _abc.Awaitable[_cache_pb2.BatchStoreResponse]]:
+        """Keeps several complete answers, each as `Store` does. What may not be kept is passed over:
+        it does not keep the others out.
+        """
 
     @_abc_1.abstractmethod
     def Invalidate(

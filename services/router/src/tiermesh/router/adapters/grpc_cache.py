@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import grpc
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Link, NonRecordingSpan, Tracer, use_span
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
-from tiermesh.router.cache_place import CachePlace
+from tiermesh.router.cache_place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.rpc import call_unary
@@ -31,20 +33,33 @@ class GrpcCache:
             raise Unavailable("the cache's store does not answer")
         return response
 
-    async def store(self, place: CachePlace, answer: cache_pb2.CachedAnswer, *, budget: Budget) -> bool:
-        """Files an answer; returns whether it was written."""
-        claim = place.claim
-        token = claim.token if claim is not None and claim.ends_with_store else ""
-        response = await call_unary(
-            self._stub.Store,
-            cache_pb2.StoreRequest(
-                key=place.key, answer=answer, semantic=place.semantic, token=place.token, run_token=token
-            ),
-            name="CacheService/Store",
-            budget=budget,
-            tracer=self._tracer,
-        )
-        return response.stored
+    async def store(self, answers: Sequence[Keeping], *, budget: Budget) -> int:
+        """Files answers; returns how many were written.
+
+        The call belongs to the trace of the first of them, and links to the requests of the others.
+        """
+        first, *others = (each.span for each in answers)
+        with use_span(NonRecordingSpan(first), record_exception=False, set_status_on_exception=False):
+            response = await call_unary(
+                self._stub.BatchStore,
+                cache_pb2.BatchStoreRequest(requests=[_request(each) for each in answers]),
+                name="CacheService/BatchStore",
+                budget=budget,
+                tracer=self._tracer,
+                links=[Link(other) for other in others],
+            )
+        return sum(each.stored for each in response.responses)
+
+
+def _request(keeping: Keeping) -> cache_pb2.StoreRequest:
+    place, claim = keeping.place, keeping.place.claim
+    return cache_pb2.StoreRequest(
+        key=place.key,
+        answer=keeping.answer,
+        semantic=place.semantic,
+        token=place.token,
+        run_token=claim.token if claim is not None and claim.ends_with_store else "",
+    )
 
 
 def _claim(place: CachePlace) -> cache_pb2.RunClaim | None:
