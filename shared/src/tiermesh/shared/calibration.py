@@ -113,17 +113,29 @@ def fit_weights(answers: Sequence[tuple[Features, bool]]) -> Weights:
     Raises:
         ValueError: all answers were right, or all were wrong: nothing tells them apart.
     """
-    rights = [float(right) for _, right in answers]
+    rows = [(1.0, f.mean_logprob, f.worst_window_logprob, f.mean_margin) for f, _ in answers]
+    return Weights(*fit_logistic(rows, [float(right) for _, right in answers]))
+
+
+def fit_logistic(rows: Sequence[Sequence[float]], rights: Sequence[float]) -> list[float]:
+    """Returns the weights of a logistic model, by Newton's method with a small ridge on all but the first.
+
+    Args:
+        rows: Values of each answer; the first is 1, for the intercept.
+        rights: Whether each was right, 0 to 1; at least one of each outcome.
+
+    Raises:
+        ValueError: all answers were right, or all were wrong: nothing tells them apart.
+    """
     if not 0 < sum(rights) < len(rights):
         raise ValueError("a calibration needs right and wrong answers")
-    rows = [(1.0, f.mean_logprob, f.worst_window_logprob, f.mean_margin) for f, _ in answers]
-    weights = [0.0, 0.0, 0.0, 0.0]
+    weights = [0.0] * len(rows[0])
     for _ in range(_STEPS):
         step = _newton_step(rows, rights, weights)
         weights = [weight + change for weight, change in zip(weights, step, strict=True)]
         if max(map(abs, step)) < 1e-9:
             break
-    return Weights(*weights)
+    return weights
 
 
 def fit_band(answers: Iterable[Scored], *, stronger_right: float, gain: float, top_gain: float) -> Band:

@@ -7,7 +7,8 @@ One JSON object a line:
 
 `right` and `task_type` are required, and one of `confidence` and `features`; the router writes both
 into its spans as `tiermesh.judged.*`, and `tiermesh judge` makes such a log. `"simulated": true` marks
-answers that a queueing model made up, whose `right` means as much.
+answers that a queueing model made up, whose `right` means as much. An export of the log of outcomes is
+read too: its requests whose answer was judged, both by the router and by feedback.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from tiermesh.shared.calibration import (
     fit_weights,
     outcome,
 )
+from tiermesh.shared.outcomes import OutcomeError, is_outcome_line, read_outcomes, task_type_of, verdict
 
 DEFAULT = "default"
+RIGHT_FROM = 0.5
+"""Score of an answer from which it counts as right."""
 _KEYS = frozenset({"tier", "task_type", "right", "confidence", "features", "simulated"})
 _FEATURES = ("mean_logprob", "worst_window_logprob", "mean_margin")
 
@@ -72,6 +76,9 @@ def read_log(lines: Iterable[str]) -> list[Record]:
     Raises:
         LogError: a line is not what it should be.
     """
+    lines = list(lines)
+    if is_outcome_line(next((line for line in lines if line.strip()), "")):
+        return _from_outcomes(lines)
     found = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -83,6 +90,36 @@ def read_log(lines: Iterable[str]) -> list[Record]:
             raise LogError(f"line {number}: {detail}") from None
     if not found:
         raise LogError("the log is empty")
+    return found
+
+
+def _from_outcomes(lines: Iterable[str]) -> list[Record]:
+    """Returns the judged answers of a log of outcomes: of each request, the answer that was given."""
+    found, count, with_feedback = [], 0, 0
+    try:
+        for outcome in read_outcomes(lines):
+            count += 1
+            opinion = verdict(outcome)
+            given = next((each for each in reversed(outcome.tries) if each.outcome == "answered"), None)
+            if opinion is None or given is None:
+                continue
+            with_feedback += 1
+            confidence = given.confidence if given.HasField("confidence") else None
+            features = None
+            if given.HasField("logprobs"):
+                seen = given.logprobs
+                features = Features(seen.mean_logprob, seen.worst_window_logprob, seen.mean_margin)
+            if confidence is not None or features is not None:
+                right = opinion >= RIGHT_FROM
+                kind = task_type_of(outcome)
+                found.append(Record(kind, right, confidence, features, given.tier, outcome.result.simulated))
+    except OutcomeError as error:
+        raise LogError(str(error)) from None
+    if not found:
+        raise LogError(
+            f"of {count} records {with_feedback} have feedback, and none of them an answer that the router judged;"
+            " it judges where escalation is on and a stronger tier could be asked"
+        )
     return found
 
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 from google.protobuf import json_format
+from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 
 SCHEMA_VERSION = 1
@@ -79,6 +80,14 @@ def verdict(outcome: record_pb2.Outcome) -> float | None:
         if scores:
             return sum(scores) / len(scores)
     return None
+
+
+def task_type_of(outcome: record_pb2.Outcome) -> str:
+    """Returns the kind of work by the name that configuration and labels use, such as `qa`."""
+    number = outcome.features.task_type
+    values = classifier_pb2.TaskType.values()
+    name = classifier_pb2.TaskType.Name(number) if number in values else "TASK_TYPE_UNSPECIFIED"
+    return name.removeprefix("TASK_TYPE_").lower()
 
 
 _RANKS = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from tiermesh.client.cli._connection import explained
-from tiermesh.client.thresholds import Choice, Price, choose, read_known
+from tiermesh.client.thresholds import Choice, Known, Price, choose, read_known
+from tiermesh.client.traffic import read_traffic
 from tiermesh.shared.config import ConfigError, TierConfig, TiermeshConfig, load_config
+from tiermesh.shared.outcomes import OutcomeError, is_outcome_line
 
 _EXAMPLE = (
     "Example: tiermesh calibrate-thresholds outcomes.jsonl --config mesh/profiles/local.yaml --target-strong-share 0.2"
@@ -24,7 +27,10 @@ def register(app: typer.Typer) -> None:
 def calibrate_thresholds(
     outcomes: Annotated[
         Path,
-        typer.Argument(help="JSON lines with complexity, weak_correct, strong_correct, and token counts if known."),
+        typer.Argument(
+            help="JSON lines with complexity, weak_correct, strong_correct, and token counts if known; or records of"
+            " `tiermesh outcomes export`, whose feedback counts."
+        ),
     ],
     config: Annotated[Path, typer.Option("--config", help="Configuration file with the tiers and their prices.")],
     target_strong_share: Annotated[
@@ -48,7 +54,7 @@ def calibrate_thresholds(
         loaded = load_config(config.absolute(), os.environ)
         first, last = _tier(loaded, small, 0), _tier(loaded, large, -1)
         try:
-            known = read_known(outcomes.read_text("utf-8").split("\n"))
+            known, basis = _read(outcomes, first.name, last.name)
             choice = choose(
                 known,
                 Price(first.price_in, first.price_out),
@@ -57,14 +63,27 @@ def calibrate_thresholds(
                 target_strong_share=target_strong_share,
                 target_quality=target_quality,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OutcomeError) as error:
             raise ConfigError(f"{outcomes}: {error}") from None
-    change = _change(first, last, choice, len(known), config.name)
+    change = _change(first, last, choice, len(known), config.name, basis)
     if out is None:
         typer.echo(change, nl=False)
     else:
         out.write_text(change, "utf-8")
         typer.echo(f"wrote {out}: max_complexity {choice.max_complexity:g} for {first.name}")
+
+
+def _read(path: Path, small: str, large: str) -> tuple[list[Known], list[str]]:
+    """Returns the requests, and what their outcomes rest on, in lines."""
+    lines = path.read_text("utf-8").split("\n")
+    if not is_outcome_line(next((line for line in lines if line.strip()), "")):
+        return read_known(lines), []
+    traffic = read_traffic(lines, small=small, large=large)
+    return traffic.known, [
+        f"{seen.tier}: fitted to {seen.judged} judged answers, {seen.right_share:.1%} right, of complexity"
+        f" {seen.lowest:.2f} to {seen.highest:.2f}; beyond that it is a guess"
+        for seen in (traffic.small, traffic.large)
+    ]
 
 
 def _tier(config: TiermeshConfig, name: str | None, place: int) -> TierConfig:
@@ -77,7 +96,7 @@ def _tier(config: TiermeshConfig, name: str | None, place: int) -> TierConfig:
         raise ConfigError(f"no tier {name!r}; there are: {', '.join(tier.name for tier in config.tiers)}") from None
 
 
-def _change(small: TierConfig, large: TierConfig, choice: Choice, count: int, base: str) -> str:
+def _change(small: TierConfig, large: TierConfig, choice: Choice, count: int, base: str, basis: Sequence[str]) -> str:
     relative = choice.quality / max(1e-9, choice.quality_of_large)
     lines = [
         f"# Expected, from {count} requests with known outcomes (escalation and load are not foreseen):",
@@ -91,6 +110,7 @@ def _change(small: TierConfig, large: TierConfig, choice: Choice, count: int, ba
         )
     else:
         lines.append("#   cost: unknown; the tiers have no prices or the requests no token counts")
+    lines += [f"#   {line}" for line in basis]
     lines += [
         f"# before: max_complexity {small.max_complexity:g}",
         f"extends: {base}",

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.outcomes.drift.features import task_type_of
 from tiermesh.outcomes.models import Evaluated
-from tiermesh.shared.outcomes import verdict
+from tiermesh.shared.outcomes import task_type_of, verdict
 
 
 class EvaluationError(Exception):

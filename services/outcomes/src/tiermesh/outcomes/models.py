@@ -57,7 +57,7 @@ class TierScore:
     gap: float
     """How far it is behind the best tier."""
     gap_bound: float
-    """The most that it may be behind: the upper end of the 95% interval of `gap`."""
+    """The most that any other tier may be ahead: the highest upper end of the 95% intervals of their leads."""
     cost: float | None
     """Of a thousand such requests; None where prices or token counts are not known."""
 
@@ -74,7 +74,7 @@ class TypeReport:
     pick: str
     """The cheapest tier within the tolerance of the best."""
     is_sure: bool
-    """Whether even the most that it may be behind is within the tolerance."""
+    """Whether even the most that another tier may be ahead of it is within the tolerance."""
     saving: float | None
     """Share of the strongest tier's cost that the pick saves."""
     is_comparable: bool
@@ -122,10 +122,9 @@ def _report(
     scores = []
     for tier in present:
         mean, error, count = means[tier]
-        gap, gap_error = _gap(rows, best, tier, means)
-        scores.append(
-            TierScore(tier, count, mean, _Z * error, gap, gap + _Z * gap_error, _cost(rows, tier, prices.get(tier)))
-        )
+        gap, _ = _gap(rows, best, tier, means)
+        bound = max(lead + _Z * unsure for lead, unsure in (_gap(rows, other, tier, means) for other in present))
+        scores.append(TierScore(tier, count, mean, _Z * error, gap, bound, _cost(rows, tier, prices.get(tier))))
     pick = next(each for each in scores if each.gap <= within)
     strongest = scores[-1]
     saving = None
@@ -160,18 +159,18 @@ def _least_variance(count: int) -> float:
 
 
 def _gap(
-    rows: Sequence[Evaluated], best: str, tier: str, means: Mapping[str, tuple[float, float, int]]
+    rows: Sequence[Evaluated], other: str, tier: str, means: Mapping[str, tuple[float, float, int]]
 ) -> tuple[float, float]:
-    """Returns how far a tier is behind the best, and the standard error of that."""
-    if tier == best:
+    """Returns how far a tier is behind another, and the standard error of that."""
+    if tier == other:
         return 0.0, 0.0
     paired = [
-        (row.scores[best] - row.scores[tier], row.weight) for row in rows if best in row.scores and tier in row.scores
+        (row.scores[other] - row.scores[tier], row.weight) for row in rows if other in row.scores and tier in row.scores
     ]
-    if len(paired) == min(means[best][2], means[tier][2]):
+    if len(paired) == min(means[other][2], means[tier][2]):
         gap, error, _ = _mean(paired)
         return gap, error
-    return means[best][0] - means[tier][0], math.hypot(means[best][1], means[tier][1])
+    return means[other][0] - means[tier][0], math.hypot(means[other][1], means[tier][1])
 
 
 def _cost(rows: Sequence[Evaluated], tier: str, price: TierPrice | None) -> float | None:

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from google.protobuf import json_format
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.outcomes.drift.features import task_type_of
 from tiermesh.outcomes.export import whole_file
-from tiermesh.shared.outcomes import verdict
+from tiermesh.shared.outcomes import task_type_of, verdict
 
 ROWS = 5000
 """Of one row group."""

@@ -23,6 +23,8 @@ from tiermesh.shared.outcomes import SCHEMA_VERSION
 MAX_TEXT_CHARS = 100_000
 """Prompts and answers that are longer together are not kept."""
 _EXPLORED = "explored:"
+_PASSED_OVER, _BUSY = "explored", "backlogged"
+"""Verdicts on a tier that would have been first."""
 _GIVEN_UP = frozenset({REJECTED, TIMEOUT})
 
 
@@ -125,12 +127,20 @@ def first_probabilities(decision: Decision, *, exploration: float, explored: boo
     if not decision.candidates:
         return {}
     first = decision.candidates[0]
-    strong = [tier for tier in decision.candidates if tier.name not in decision.last_resort]
-    if exploration <= 0 or decision.pinned or len(strong) < 2 or first.name in decision.last_resort:
+    strong = [tier.name for tier in decision.candidates if tier.name not in decision.last_resort]
+    passed = {verdict.reason: verdict.tier for verdict in decision.verdicts}
+    if exploration <= 0 or decision.pinned or len(strong) < 2:
         return {first.name: 1.0}
-    # The other way round, the one that was passed over is the next in line.
-    chance = exploration if explored else 1.0 - exploration
-    return {first.name: chance, strong[1].name: 1.0 - chance}
+    if explored:
+        return {first.name: exploration, passed.get(_PASSED_OVER, strong[1]): 1.0 - exploration}
+    if first.name in decision.last_resort and not decision.degraded:
+        # Nothing was random: there is no choice above what the request needs.
+        return {first.name: 1.0}
+    if _BUSY in passed and not decision.degraded:
+        # It was spilled to the tier that exploring would have led to as well.
+        return {first.name: 1.0}
+    # Exploring would have led to the next that is strong enough.
+    return {first.name: 1.0 - exploration, strong[1]: exploration}
 
 
 def _try(attempt: router_pb2.Attempt, judgement: Judgement | None, config: TiermeshConfig) -> record_pb2.Try:

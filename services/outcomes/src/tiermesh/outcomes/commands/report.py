@@ -123,12 +123,13 @@ def _show(found: Sequence[TypeReport], within: float) -> None:
             for name in names
         ]
         pick = scores[kind.pick]
-        behind = "the best" if not pick.gap else f"{100 * pick.gap:.1f} behind, at most {100 * pick.gap_bound:.1f}"
+        behind = f"{100 * pick.gap:.1f} behind" if pick.gap else "the best"
+        bound = f"{100 * pick.gap_bound:.1f}"
         saving = "-" if kind.saving is None else f"{kind.saving:.0%}"
         rows.append(
-            [kind.task_type, str(kind.count), *cells, kind.pick, behind, "yes" if kind.is_sure else "no", saving]
+            [kind.task_type, str(kind.count), *cells, kind.pick, behind, bound, "yes" if kind.is_sure else "no", saving]
         )
-    print_table(["task type", "requests", *names, f"enough (within {within:g})", "", "sure", "saves"], rows)
+    print_table(["task type", "requests", *names, f"enough (within {within:g})", "", "at most", "sure", "saves"], rows)
     if not all(kind.is_comparable for kind in found):
         typer.echo(
             "\nThe scores are of requests that routing sent to each tier, the easy ones to the small ones: they cannot be"

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import HashingVectorizer
+from threadpoolctl import threadpool_limits
 
 SAME = 0.9
 """Likeness (cosine of the vectors) from which one of two requests is enough."""
-_FEATURES = 2**16
+_FEATURES = 2**14
 _MOST_CLUSTERS = 200
 
 
@@ -58,7 +59,10 @@ def sample(texts: Sequence[str], *, count: int, clusters: int = 0, same: float =
     wanted = clusters or max(1, min(_MOST_CLUSTERS, round(math.sqrt(len(texts) / 2))))
     wanted = min(wanted, len(texts))
     model = MiniBatchKMeans(n_clusters=wanted, random_state=seed, n_init=3, batch_size=1024)
-    labels = model.fit_predict(vectors)
+    # One thread: the result must not depend on how many cores there are, and threads that wait for each other on a
+    # busy machine take a hundred times as long.
+    with threadpool_limits(limits=1):
+        labels = model.fit_predict(vectors)
     nearness = _nearness(vectors, labels, model.cluster_centers_)
     members = [[int(n) for n in np.flatnonzero(labels == cluster)] for cluster in range(wanted)]
     alike = 0

@@ -10,9 +10,8 @@ from typing import Any
 
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.outcomes.drift.features import task_type_of
 from tiermesh.outcomes.redaction import redact
-from tiermesh.shared.outcomes import verdict
+from tiermesh.shared.outcomes import task_type_of, verdict
 
 _ROLES = {
     chat_pb2.ROLE_SYSTEM: "system",

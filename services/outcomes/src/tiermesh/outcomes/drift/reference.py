@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -135,11 +136,13 @@ def _bins(values: Sequence[Value]) -> Bins:
         names = tuple(name for name, count in sorted(named.items()) if count >= _LEAST_SHARE * len(values))
         return _counted(Bins((), names=names), values, len(names) + 1)
     cuts = [numbers[min(len(numbers) - 1, round(len(numbers) * n / _BINS) - 1)] for n in range(1, _BINS)]
-    # The largest value is no edge: above it the reference would have an empty bin by construction.
-    edges = tuple(sorted({cut for cut in cuts if cut < numbers[-1]}))
-    if not edges:
-        # All values are equal: one edge there, so that any other value shows.
-        edges = (numbers[-1],)
+    often = {cut for cut in cuts if cuts.count(cut) > 1}
+    # The largest value is no edge by itself: above it the reference would have an empty bin by construction. One that
+    # many requests have is told apart from those on either side, so that leaving it shows.
+    found = {cut for cut in cuts if cut < numbers[-1] or cut in often} | {
+        math.nextafter(cut, -math.inf) for cut in often
+    }
+    edges = tuple(sorted(found)) or (numbers[-1],)
     return _counted(Bins((), edges=edges), values, len(edges) + 1)
 
 

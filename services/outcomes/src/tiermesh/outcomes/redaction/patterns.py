@@ -58,7 +58,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
     ),
     Pattern("account", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), is_iban),
-    Pattern("card", re.compile(r"(?<![\d.])\d(?:[ -]?\d){12,18}(?![\d.])"), is_card_number),
+    Pattern("card", re.compile(r"(?<![\d.+])\d(?:[ -]?\d){12,18}(?![\d.])"), is_card_number),
     Pattern(
         "account",
         re.compile(
