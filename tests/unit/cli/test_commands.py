@@ -14,7 +14,7 @@ from tiermesh.shared.local_mesh import LocalMesh, MeshNotFound, find_mesh
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ["ask", "explain", "trace", "errors", "config", "up", "down", "status", "logs", "doctor"]
+COMMANDS = ["ask", "explain", "feedback", "trace", "errors", "config", "up", "down", "status", "logs", "doctor"]
 
 
 @pytest.fixture
@@ -37,7 +37,9 @@ def test_every_command_has_help_with_an_example(tiermesh, command):
     assert f"Example: tiermesh {' '.join(command)}" in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize("command", [("status",), ("trace",), ("ask", "hi"), ("explain", "hi"), ("logs",)])
+@pytest.mark.parametrize(
+    "command", [("status",), ("trace",), ("ask", "hi"), ("explain", "hi"), ("feedback", "r-1", "--right"), ("logs",)]
+)
 def test_without_a_mesh_commands_say_so_and_how_to_start_one(tiermesh, command):
     result = tiermesh(*command)
     assert result.exit_code == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
 
@@ -282,3 +283,11 @@ def test_every_command_has_help_with_an_example(run, words):
     done = run(*words, "--help")
     assert done.exit_code == 0
     assert "Example: tiermesh" in done.output
+
+
+def test_the_command_line_starts_without_what_only_one_command_needs():
+    script = (
+        "import sys, tiermesh.outcomes.commands;"
+        "print([name for name in ('sklearn', 'numpy', 'pyarrow', 'matplotlib') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout == "[]\n"

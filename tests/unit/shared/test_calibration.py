@@ -4,8 +4,10 @@ import json
 import random
 
 import pytest
+from harness.outcomes import make_record
 from tiermesh.shared.calibration import Band, Costs, Features, Scored, Weights, fit_band, fit_weights, outcome
 from tiermesh.shared.calibration_log import LogError, Record, calibrate, read_log
+from tiermesh.shared.outcomes import write_outcome
 
 ONE_THRESHOLD = {"default": Band(0.95, 0.95)}
 
@@ -156,3 +158,36 @@ def test_a_wrong_line_is_named(wrong, told):
 def test_an_empty_log_says_so():
     with pytest.raises(LogError, match="empty"):
         read_log(["", " "])
+
+
+def outcome_lines(records):
+    return [write_outcome(record) for record in records]
+
+
+def test_an_export_of_the_log_of_outcomes_is_read():
+    judged = make_record(1, task_type="code", confidence=0.7, scores=(0.5,))
+    judged.tries[0].logprobs.mean_logprob = -0.2
+    judged.tries[0].logprobs.worst_window_logprob = -0.9
+    judged.tries[0].logprobs.mean_margin = 2.0
+    wrong = make_record(2, tier="l2", confidence=0.6, scores=(1.0, 0.2))
+    rejected = make_record(3, confidence=0.3, scores=(1.0,))
+    rejected.tries[0].outcome = "rejected"
+    rejected.tries.add(tier="l2", outcome="answered")
+    unjudged, silent = make_record(4, scores=(1.0,)), make_record(5, confidence=0.9)
+    records = read_log(outcome_lines([judged, wrong, rejected, unjudged, silent]))
+    assert records == [
+        Record("code", True, 0.7, Features(-0.2, -0.9, 2.0), "l1"),
+        Record("qa", False, 0.6, None, "l2"),
+    ]
+
+
+def test_an_export_without_judged_answers_says_what_is_missing():
+    with pytest.raises(
+        LogError, match="of 2 records 1 have feedback, and none of them an answer that the router judged"
+    ):
+        read_log(outcome_lines([make_record(1, scores=(1.0,)), make_record(2, confidence=0.9)]))
+
+
+def test_a_wrong_line_of_an_export_is_named():
+    with pytest.raises(LogError, match="line 2"):
+        read_log([*outcome_lines([make_record(1)]), "{"])

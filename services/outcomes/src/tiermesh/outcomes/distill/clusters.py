@@ -9,38 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import HashingVectorizer
 from threadpoolctl import threadpool_limits
+from tiermesh.outcomes.distill.sampled import Chosen, Sampled
 
 SAME = 0.9
 """Likeness (cosine of the vectors) from which one of two requests is enough."""
 _FEATURES = 2**14
 _MOST_CLUSTERS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One request that was sampled."""
-
-    index: int
-    cluster: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """What was sampled."""
-
-    chosen: tuple[Chosen, ...]
-    """By cluster, in each the most typical first."""
-    sizes: tuple[int, ...]
-    """Requests in each cluster, near-duplicates included."""
-    alike_count: int
-    """Requests that were passed over because one like them had been chosen."""
 
 
 def sample(texts: Sequence[str], *, count: int, clusters: int = 0, same: float = SAME, seed: int = 0) -> Sampled:

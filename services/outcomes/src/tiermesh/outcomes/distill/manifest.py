@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tiermesh.outcomes.distill.clusters import Sampled
+from tiermesh.outcomes.distill.sampled import Sampled
 from tiermesh.outcomes.distill.select import Example, Filters, Selected
 from tiermesh.outcomes.redaction import VERSION
 from tiermesh.shared.outcomes import SCHEMA_VERSION

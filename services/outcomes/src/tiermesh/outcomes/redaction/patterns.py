@@ -58,6 +58,9 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
     ),
     Pattern("account", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), is_iban),
+    Pattern("card", re.compile(r"(?<![\d.+])\d{13,19}(?![\d.])"), is_card_number),
+    Pattern("card", re.compile(r"(?<![\d.+])\d{4}([ -])\d{4}\1\d{4}\1\d{1,7}(?![\d.])"), is_card_number),
+    Pattern("phone", re.compile(r"(?<!\d)(?:\+?86[ -]?)?1[3-9]\d([ -]?)\d{4}\1\d{4}(?!\d)")),
     Pattern("card", re.compile(r"(?<![\d.+])\d(?:[ -]?\d){12,18}(?![\d.])"), is_card_number),
     Pattern(
         "account",
@@ -97,3 +100,5 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("name", re.compile(rf"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\.?\s+(?P<pii>{_LATIN_NAME})")),
 )  # fmt: skip
 """Keys before numbers, and numbers with a check digit before telephone numbers, which they look like."""
+FIRST_AFTER_PHONES = next(pattern for pattern in reversed(PATTERNS) if pattern.kind == "ip")
+"""The rest of the telephone numbers is looked for before this one: after the numbers that prove themselves."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import phonenumbers
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.outcomes.redaction.patterns import PATTERNS, Pattern
+from tiermesh.outcomes.redaction.patterns import FIRST_AFTER_PHONES, PATTERNS, Pattern
 
 VERSION = "1"
 """Of the rules; raised whenever they find something else."""
@@ -30,10 +30,9 @@ def redact(text: str) -> tuple[str, Counter[str]]:
     """Returns a text without the personal data that is found in it, and how many pieces were blotted out, by kind."""
     counts: Counter[str] = Counter()
     for pattern in PATTERNS:
-        text = _blot_out(text, pattern, counts)
-        if pattern.kind == "card":
-            # After numbers that prove themselves, before labels: `电话：` is not needed to know one.
+        if pattern is FIRST_AFTER_PHONES:
             text = _blot_out_phones(text, counts)
+        text = _blot_out(text, pattern, counts)
     return text, counts
 
 
