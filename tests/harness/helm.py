@@ -53,6 +53,10 @@ VALUE_SETS: Mapping[str, Manifest] = {
     "redis with password and volume": {
         "redis": {"password": {"name": "redis-auth"}, "persistence": {"enabled": True, "storageClass": "fast"}}
     },
+    "log of outcomes": {
+        "config": {"outcomes": {"enabled": True, "keep_text": True, "max_size_mb": 1024}},
+        "outcomes": {"persistence": {"enabled": True, "size": "4Gi", "storageClass": "fast"}},
+    },
     "no cache": {"config": {"cache": {"enabled": False}}},
     "keys in the environment": {
         "tenants": [{"name": "team-a", "keysFrom": "env", "secret": {"name": "keys", "key": "team-a.txt"}}]

@@ -56,6 +56,11 @@
 {{- if ne (toString .Values.config.cache.enabled) "false" -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" or nothing. */}}
+{{- define "tiermesh.outcomesEnabled" -}}
+{{- if eq (toString (.Values.config.outcomes | default dict).enabled) "true" -}}true{{- end -}}
+{{- end -}}
+
 {{/* Takes (dict "tier" tier "engine" merged). */}}
 {{- define "tiermesh.gpuCount" -}}
 {{- if not (kindIs "invalid" .engine.gpu.count) -}}

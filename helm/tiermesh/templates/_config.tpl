@@ -21,6 +21,9 @@
 {{- if not $config.metrics.otlp_endpoint -}}
 {{- $_ := unset $config.metrics "otlp_endpoint" -}}
 {{- end -}}
+{{- if .Values.driftReference -}}
+{{- $_ := set $config "outcomes" (merge (dict "drift_reference" "drift-reference.json") $config.outcomes) -}}
+{{- end -}}
 {{- $own := dict
   "network" (include "tiermesh.config.network" . | fromYaml)
   "discovery" (include "tiermesh.config.discovery" . | fromYaml)
@@ -44,6 +47,14 @@ mode: dns
 dns_prefix: {{ include "tiermesh.dnsPrefix" . | quote }}
 dns_suffix: {{ include "tiermesh.dnsSuffix" . | quote }}
 service_port: {{ .Values.ports.service }}
+{{- end -}}
+
+{{- define "tiermesh.driftReference" -}}
+{{- if kindIs "string" .Values.driftReference -}}
+{{- .Values.driftReference -}}
+{{- else -}}
+{{- toJson .Values.driftReference -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "tiermesh.rules" -}}
@@ -76,6 +87,9 @@ at the start. Takes (dict "root" $ "sections" (list "cache")), the sections that
   "drain_s" $values.config.drain_s -}}
 {{- range .sections -}}
 {{- $_ := set $read . (get $values.config .) -}}
+{{- if eq . "outcomes" -}}
+{{- $_ := set $read "driftReference" $values.driftReference -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $read | sha256sum -}}
 {{- end -}}

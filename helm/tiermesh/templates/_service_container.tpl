@@ -63,6 +63,10 @@ volumeMounts:
   {{- if .tier }}
   {{- include "tiermesh.modelMounts" . | nindent 2 }}
   {{- end }}
+  {{- if .keeps }}
+  - name: outcomes
+    mountPath: /var/lib/tiermesh/outcomes
+  {{- end }}
 {{- end -}}
 {{- end -}}
 

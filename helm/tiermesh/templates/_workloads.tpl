@@ -9,6 +9,13 @@ ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
 {{- if include "tiermesh.cacheEnabled" . -}}
 {{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" (.Values.config.cache.semantic_enabled | default false | ternary "cache-semantic" "cache") "spec" .Values.cache) -}}
 {{- end -}}
+{{- if include "tiermesh.outcomesEnabled" . -}}
+{{- /* One process writes the file, and a new one may open it only once the old one has closed it. */ -}}
+{{- $one := dict "replicas" 1 "autoscaling" (dict "enabled" false) "strategy" (dict "type" "Recreate") -}}
+{{- $list = append $list (dict
+  "cluster" "outcomes" "module" "tiermesh.outcomes" "image" "outcomes" "keeps" true
+  "spec" (mergeOverwrite $one (omit .Values.outcomes "persistence"))) -}}
+{{- end -}}
 {{- range .Values.tiers -}}
 {{- $engine := mergeOverwrite (deepCopy $.Values.engine) (omit . "name" "config") -}}
 {{- if eq .config.backend "vllm" -}}

@@ -13,6 +13,7 @@ DOCKERFILES = {
     "router": "services/router/Dockerfile",
     "classifier": "services/classifier/Dockerfile",
     "cache": "services/cache/Dockerfile",
+    "outcomes": "services/outcomes/Dockerfile",
     "engine": "services/engine/Dockerfile",
     "mesh": "mesh/Dockerfile",
 }
@@ -32,7 +33,10 @@ def _lines(image: str) -> list[list[str]]:
 
 def test_every_image_of_the_chart_has_a_recipe():
     release = render(
-        {"tiers": [{"name": "a", "config": {"backend": "vllm"}}, {"name": "b", "config": {"backend": "rules"}}]}
+        {
+            "tiers": [{"name": "a", "config": {"backend": "vllm"}}, {"name": "b", "config": {"backend": "rules"}}],
+            "config": {"outcomes": {"enabled": True}},
+        }
     )
     names = {main_container(w)["image"].rsplit("/", 1)[-1].split(":")[0] for w in release.all("Deployment")}
     assert names == {*DOCKERFILES, "engine-vllm"}
