@@ -62,13 +62,13 @@ class RunningEnvoy:
         page = (await self.admin(f"/stats?filter=^{name}$")).text
         return int(page.rpartition(":")[2]) if ":" in page else 0
 
-    async def healthy(self, cluster: str, count: int = 1) -> None:
+    async def healthy(self, cluster: str, count: int = 1, *, within_s: float = 10.0) -> None:
         """Waits until a cluster has exactly `count` healthy replicas."""
 
         async def enough() -> bool:
             return await self.stat(f"cluster.{cluster}.membership_healthy") == count
 
-        await eventually(enough)
+        await eventually(enough, within_s=within_s)
 
 
 @asynccontextmanager

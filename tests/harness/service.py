@@ -39,12 +39,20 @@ class ServiceProcess:
 async def service_process(
     package: str, folder: Path, config: str, *arguments: str, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServiceProcess]:
-    """Starts a service with a configuration of its own, and ends it whatever a test leaves it in."""
+    """Starts a service, by its name or by a module's, with a configuration of its own; ends it whatever comes."""
     path = folder / "mesh.yaml"
     path.write_text(config, encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", f"tiermesh.{package}", "--config", str(path), "--state", str(folder), *arguments),
+        *(
+            "-m",
+            package if "." in package else f"tiermesh.{package}",
+            "--config",
+            str(path),
+            "--state",
+            str(folder),
+            *arguments,
+        ),
         env={**os.environ, **(environ or {})},
         stderr=asyncio.subprocess.PIPE,
     )

@@ -67,14 +67,12 @@ async def test_the_callers_deadline_arrives_and_is_kept(data_plane):
                 await plane.engine.seen.cancelled.wait()
 
 
-async def test_unavailable_before_the_first_byte_is_tried_again_once(data_plane):
+async def test_the_only_replica_is_not_asked_again_what_it_has_just_refused(data_plane):
     async with data_plane() as plane, engine_through(plane) as stub:
         plane.engine.engine.failures = 1
-        assert await answer(stub) == ["delta", "done"]
-        assert len(plane.engine.seen.calls) == 2
-        plane.engine.engine.failures = 2
         assert await code_of(stub, "ok") is grpc.StatusCode.UNAVAILABLE
-        assert len(plane.engine.seen.calls) == 4
+        assert len(plane.engine.seen.calls) == 1
+        assert await answer(stub) == ["delta", "done"]
 
 
 async def test_nothing_is_tried_again_after_the_first_byte(data_plane):
@@ -83,18 +81,23 @@ async def test_nothing_is_tried_again_after_the_first_byte(data_plane):
         assert plane.engine.seen.calls == ["late-unavailable"]
 
 
-async def test_a_retry_goes_to_another_replica(data_plane):
+async def test_unavailable_before_the_first_byte_is_tried_again_once_at_another_replica(data_plane):
     tiers = [{"name": "l1", "backend": "rules", "replicas": 2}]
     async with (
         data_plane(tiers=tiers) as plane,
         running_stub(replica_endpoint(plane.config, engine_cluster("l1"), 1)) as second,
     ):
         await plane.envoy.healthy("engine-l1", 2)
-        plane.engine.engine.failures = second.engine.failures = 0
         plane.engine.engine.failures = 100
         async with engine_through(plane) as stub:
             for _ in range(4):
                 assert await answer(stub) == ["delta", "done"]
+            assert len(second.seen.calls) == 4
+            second.engine.failures = 1
+            calls = len(plane.engine.seen.calls)
+            assert await code_of(stub, "ok") is grpc.StatusCode.UNAVAILABLE
+            # Once each.
+            assert (len(plane.engine.seen.calls), len(second.seen.calls)) == (calls + 1, 5)
 
 
 async def test_a_replica_that_stops_serving_gets_no_more_calls(data_plane):

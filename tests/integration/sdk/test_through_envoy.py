@@ -81,7 +81,7 @@ async def test_a_tenant_over_its_rate_is_refused_and_told_when_to_come_back(tmp_
         assert len(router.seen.calls) == served + 1
 
 
-async def test_a_mesh_without_a_router_is_unavailable_after_a_few_tries(tmp_path):
+async def test_what_envoy_itself_says_is_final_as_one_layer_tries_again_and_not_two(tmp_path):
     config = mesh_config(tmp_path)
     waits: list[float] = []
 
@@ -93,4 +93,9 @@ async def test_a_mesh_without_a_router_is_unavailable_after_a_few_tries(tmp_path
         async with AsyncClient(target, api_key=KEY, sleep=sleep) as client:
             with pytest.raises(Unavailable):
                 await client.ask("ok", deadline_s=60)
+        assert waits == []
+    # Where Envoy is not there, nobody but the caller can try again.
+    async with AsyncClient(target, api_key=KEY, sleep=sleep) as client:
+        with pytest.raises(Unavailable):
+            await client.ask("ok", deadline_s=60)
     assert len(waits) == 2

@@ -167,13 +167,19 @@ def test_only_an_engines_own_unavailable_ejects_it():
 
 
 def test_mesh_routes_try_again_once_and_only_there():
-    for host in make_mesh_routes(config()).virtual_hosts:
+    two = config(tiers=[{"name": "l1", "backend": "rules", "replicas": 2}, {"name": "l2", "backend": "rules"}])
+    for host in make_mesh_routes(two).virtual_hosts:
         policy = host.routes[-1].route.retry_policy
         assert policy.num_retries.value == 1
-        assert "unavailable" in policy.retry_on.split(",")
+        # The only replica is not asked again what it has just refused.
+        assert ("unavailable" in policy.retry_on.split(",")) == (host.name == "engine-l1")
+        assert "reset" in policy.retry_on.split(",")
     ingress = make_snapshot(config(), KEYS, role="ingress", traces=None).of_type(RDS)["ingress"].message
     for route in ingress.virtual_hosts[0].routes:
+        # What a router says is final; a router that says nothing, as it has died, is not.
         assert "unavailable" not in route.route.retry_policy.retry_on.split(",")
+        if route.HasField("route"):
+            assert "reset" in route.route.retry_policy.retry_on.split(",")
 
 
 def test_keys_limits_and_deadlines_are_in_the_routes_so_that_changing_them_drains_no_listener():

@@ -87,12 +87,26 @@ def status(code, trailers=()):
 @pytest.mark.parametrize("code", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE])
 def test_a_connection_that_breaks_midway_breaks_the_answer_or_is_its_deadline(code):
     book = Book()
-    # Before the first event it is what it is, and may be tried again.
-    assert not isinstance(book.failure(status(code), left_s=5.0), StreamBroken)
     book.enter(event(delta=answer_pb2.Delta(text="half an")))
     assert isinstance(book.failure(status(code), left_s=5.0), StreamBroken)
     assert isinstance(book.failure(status(code), left_s=0.0), DeadlineError)
     assert isinstance(book.failure(status(grpc.StatusCode.DEADLINE_EXCEEDED), left_s=0.0), DeadlineError)
+
+
+def test_before_the_first_event_a_mesh_that_cannot_be_reached_is_told_from_one_that_broke_off():
+    book = Book()
+    assert isinstance(book.failure(status(grpc.StatusCode.UNAVAILABLE), left_s=5.0), Unavailable)
+    # The headers of an answer had come, or gRPC would have called it UNAVAILABLE.
+    assert isinstance(book.failure(status(grpc.StatusCode.INTERNAL), left_s=5.0), StreamBroken)
+    assert isinstance(book.failure(status(grpc.StatusCode.INTERNAL), left_s=0.0), DeadlineError)
+
+
+def test_what_the_ingress_says_is_told_from_what_the_callers_own_connection_says():
+    book = Book()
+    book.failure(status(grpc.StatusCode.UNAVAILABLE), left_s=5.0)
+    assert not book.settled
+    book.failure(status(grpc.StatusCode.UNAVAILABLE, (("server", "tiermesh"),)), left_s=5.0)
+    assert book.settled
 
 
 def test_what_a_service_says_of_its_failure_stands():

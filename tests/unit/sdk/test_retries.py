@@ -73,6 +73,15 @@ def test_a_retry_after_of_the_unavailable_is_honoured():
     assert tries.after(Unavailable("loading", retry_after=2.0)) == 2.0
 
 
+def test_what_the_mesh_itself_calls_unavailable_is_final_unless_it_names_a_time():
+    tokens = RetryTokens()
+    tries, _ = attempts(tokens=tokens, draw=0.0)
+    assert tries.after(Unavailable("no router"), settled=True) is None
+    assert tokens.left == 10
+    assert tries.after(Unavailable("loading", retry_after=2.0), settled=True) == 2.0
+    assert tries.after(QueueFull("full", retry_after=2.0), settled=True) == 2.0
+
+
 def test_nothing_is_tried_again_past_the_deadline():
     tries, clock = attempts(1.0)
     clock.advance(0.96)

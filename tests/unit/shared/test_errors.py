@@ -41,6 +41,9 @@ def test_rows_tell_what_to_do(reason):
         (grpc.StatusCode.UNAVAILABLE, errors.Unavailable),
         (grpc.StatusCode.DEADLINE_EXCEEDED, errors.BudgetExhausted),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.QueueFull),
+        # Of a stream that was reset after its headers, and of a server that stopped: services send details.
+        (grpc.StatusCode.INTERNAL, errors.StreamBroken),
+        (grpc.StatusCode.CANCELLED, errors.Unavailable),
         (grpc.StatusCode.DATA_LOSS, errors.InternalError),
     ],
 )

@@ -9,9 +9,10 @@
 `AsyncClient` is the same with `async with`, `await` and `async for`. Every call
 
 - has a deadline: the one given, or its lane's; all attempts together keep it;
-- is retried only before the first event, on UNAVAILABLE, or on RESOURCE_EXHAUSTED that names a
-  retry-after which leaves time for an answer; with exponential backoff and full jitter, and only
-  while the retry tokens that all calls share last;
+- is retried only before the first event, where the mesh cannot be reached, or where it names a
+  retry-after that leaves time for an answer; with exponential backoff and full jitter, and only
+  while the retry tokens that all calls share last. Whatever else can be tried again, the mesh's own
+  Envoy has;
 - raises a class of `tiermesh.shared.errors`, re-exported here;
 - is cancelled for real, engine included, when its stream is closed or its task is cancelled;
 - carries the current trace, or the `traceparent` that it is given.

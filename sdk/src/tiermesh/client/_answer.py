@@ -9,7 +9,7 @@ import grpc
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.shared.errors import InferenceTimeout, StreamBroken, TiermeshError
-from tiermesh.shared.rpc import error_from_rpc, error_of, has_details
+from tiermesh.shared.rpc import error_from_rpc, error_of, has_details, told_by_ingress
 
 _AT_THE_DEADLINE_S = 0.05
 """Envoy's timer for the deadline may end a stream this much before the client's own does."""
@@ -45,6 +45,8 @@ class Book:
     def __init__(self) -> None:
         self.begun = False
         """Whether any event has come; from then on the request cannot be tried again."""
+        self.settled = False
+        """Whether the mesh itself said that the call failed: what could be tried elsewhere, its Envoy has tried."""
         self.route = router_pb2.RouteLabel()
         """The label; empty until it has come."""
         self._texts: defaultdict[int, list[str]] = defaultdict(list)
@@ -78,11 +80,14 @@ class Book:
     def failure(self, error: grpc.RpcError, left_s: float) -> TiermeshError:
         """Returns what the bad status of its call means for the answer, with `left_s` seconds of its deadline left.
 
-        Once an answer has begun, the mesh says what failed. A status without its details is then the
-        connection's, or Envoy's that ended the stream at the deadline, and gRPC calls either INTERNAL.
+        The mesh says what failed. A status without its details is the connection's, or Envoy's that ended the stream at
+        the deadline; once the headers of an answer have come, gRPC calls either INTERNAL. A mesh that cannot be reached
+        stays UNAVAILABLE.
         """
         failure = error_from_rpc(error)
-        if not self.begun or failure.reason not in ("INTERNAL", "UNAVAILABLE") or has_details(error):
+        self.settled = told_by_ingress(error)
+        broken = ("STREAM_BROKEN", "INTERNAL", "UNAVAILABLE") if self.begun else ("STREAM_BROKEN",)
+        if failure.reason not in broken or has_details(error):
             return failure
         if left_s <= _AT_THE_DEADLINE_S:
             return InferenceTimeout("the deadline passed before the answer was complete")

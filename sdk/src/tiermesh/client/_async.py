@@ -18,7 +18,7 @@ from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.errors import TiermeshError
-from tiermesh.shared.rpc import error_from_rpc, wire_timeout
+from tiermesh.shared.rpc import error_from_rpc, told_by_ingress, wire_timeout
 
 _STATUS_GRACE_S = 0.2
 """How long the status that follows the terminal event is waited for; the answer is complete without it."""
@@ -94,7 +94,7 @@ class AsyncAnswerStream:
                 return await self._read()
             except TiermeshError as error:
                 self._call.cancel()
-                wait = self._attempts.after(error)
+                wait = self._attempts.after(error, settled=self._book.settled)
                 if wait is None:
                     raise
             await self._sleep(wait)
@@ -321,7 +321,7 @@ class AsyncClient:
                 response = await call
             except grpc.aio.AioRpcError as error:
                 failure = error_from_rpc(error)
-                wait = attempts.after(failure)
+                wait = attempts.after(failure, settled=told_by_ingress(error))
                 if wait is None:
                     raise failure from None
             else:

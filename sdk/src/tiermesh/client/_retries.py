@@ -95,12 +95,19 @@ class Attempts:
         self._random = random
         self._made = 1
 
-    def after(self, error: TiermeshError) -> float | None:
+    def after(self, error: TiermeshError, *, settled: bool = False) -> float | None:
         """Returns the seconds to wait before another attempt, or None where there is to be none.
 
         Call it only for a failure before the first event: what has been received cannot be taken back.
+
+        Args:
+            error: What the last attempt failed with.
+            settled: Whether the mesh itself said so. Its Envoy has then tried what may be tried elsewhere, and doing
+                that here again would multiply the calls; only a mesh that names a time is asked once more.
         """
         status = error.row.status
+        if settled and error.retry_after is None:
+            return None
         if status is grpc.StatusCode.UNAVAILABLE:
             least, room = error.retry_after or 0.0, 0.0
         elif status is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_after is not None:

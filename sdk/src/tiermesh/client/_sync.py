@@ -20,7 +20,7 @@ from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.errors import TiermeshError
-from tiermesh.shared.rpc import error_from_rpc, wire_timeout
+from tiermesh.shared.rpc import error_from_rpc, told_by_ingress, wire_timeout
 
 
 class AnswerStream:
@@ -98,7 +98,7 @@ class AnswerStream:
             try:
                 return self._read()
             except TiermeshError as error:
-                wait = self._attempts.after(error)
+                wait = self._attempts.after(error, settled=self._book.settled)
                 if wait is None:
                     raise
             self._sleep(wait)
@@ -323,7 +323,7 @@ class Client:
                 response = call(message, timeout=timeout, metadata=metadata)
             except grpc.RpcError as error:
                 failure = error_from_rpc(error)
-                wait = attempts.after(failure)
+                wait = attempts.after(failure, settled=told_by_ingress(error))
                 if wait is None:
                     raise failure from None
             else:

@@ -268,6 +268,10 @@ _REASON_BY_STATUS: dict[grpc.StatusCode, str] = {
     _S.DEADLINE_EXCEEDED: "BUDGET_EXHAUSTED",
     _S.UNAVAILABLE: "UNAVAILABLE",
     _S.FAILED_PRECONDITION: "NOT_APPLICABLE",
+    # Services send INTERNAL with details. Bare, it is what gRPC makes of a stream that was reset after its headers.
+    _S.INTERNAL: "STREAM_BROKEN",
+    # Of a server that stopped while it had the call: whoever gave the call up has no use for its status.
+    _S.CANCELLED: "UNAVAILABLE",
 }
 
 

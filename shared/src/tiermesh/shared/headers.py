@@ -20,6 +20,8 @@ OPENAI_ERROR = "x-openai-error"
 """OpenAI-shaped error body, as one line of ASCII JSON, from the router to Envoy's ingress."""
 ROUTE_PREFIX = "x-tiermesh-"
 """Prefix of the response headers that carry the route label over HTTP."""
+INGRESS_SERVER = "tiermesh"
+"""Value of `server` in everything that the ingress answers."""
 
 
 def replica_header(address: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from tiermesh.mesh.resources.message import make_message, socket_address, typed
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import cluster_host, engine_cluster
+from tiermesh.shared.endpoints import ROUTER, cluster_host, engine_cluster
 
 _HTTP2_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _WINDOW_BYTES = 1024 * 1024
@@ -122,8 +122,7 @@ def _breakers(config: TiermeshConfig, name: str) -> list[dict[str, Any]]:
             "max_requests": requests,
             # Shows in Envoy's metrics how far from opening each breaker is.
             "track_remaining": True,
-            # Retries are at most a fifth of what is in flight, so that they cannot make an overload worse.
-            "retry_budget": {"budget_percent": {"value": 20}, "min_retry_concurrency": 3},
+            "retry_budget": _retry_budget(name),
         }
         for priority, requests in (("DEFAULT", limits.batch_requests), ("HIGH", limits.interactive_requests))
     ]
@@ -141,19 +140,35 @@ def _health_check() -> dict[str, Any]:
     }
 
 
+def _retry_budget(name: str) -> dict[str, Any]:
+    """How many retries may be in flight, as a share of all requests, so that they cannot make an overload worse.
+
+    Requests of a router are tried again only where its connection broke. One that dies takes half of what is in flight
+    with it, and each of those may go to the other one. Elsewhere UNAVAILABLE is tried again too, which a whole tier may
+    answer: a tenth keeps the calls of a request below 1.2 then.
+    """
+    if name == ROUTER:
+        return {"budget_percent": {"value": 50}, "min_retry_concurrency": 20}
+    return {"budget_percent": {"value": 10}, "min_retry_concurrency": 1}
+
+
 def _outliers(name: str) -> dict[str, Any]:
     """Ejects replicas that cannot be reached, and engines whose device failed.
 
     UNAVAILABLE from the router is often an honest answer about another part of the mesh (NO_ELIGIBLE_TIER), so only
     failures to reach a replica eject it; an engine's UNAVAILABLE is about itself. At most half of the replicas are
     ejected, so a single one never is.
+
+    One broken connection is enough: a dead replica has nothing in hand, so that balancing by the fewest requests sends
+    it everything, retries included, until it is ejected or its health checks have failed for a second.
     """
+    engine = name.startswith("engine-")
     return {
         "split_external_local_origin_errors": True,
-        "consecutive_local_origin_failure": 3,
+        "consecutive_local_origin_failure": 1,
         "enforcing_consecutive_local_origin_failure": 100,
         "consecutive_gateway_failure": 5,
-        "enforcing_consecutive_gateway_failure": 100 if name.startswith("engine-") else 0,
+        "enforcing_consecutive_gateway_failure": 100 if engine else 0,
         "enforcing_consecutive_5xx": 0,
         "enforcing_success_rate": 0,
         "enforcing_local_origin_success_rate": 0,
@@ -161,8 +176,8 @@ def _outliers(name: str) -> dict[str, Any]:
         # Times the number of ejections in a row.
         "base_ejection_time": "2s",
         "max_ejection_time": "30s",
-        # A replica whose device failed may well pass its health checks; those must not call it back at once.
-        "successful_active_health_check_uneject_host": False,
+        # An engine whose device failed may well pass its health checks; those must not call it back at once.
+        "successful_active_health_check_uneject_host": not engine,
         "max_ejection_percent": 50,
         "always_eject_one_host": False,
     }

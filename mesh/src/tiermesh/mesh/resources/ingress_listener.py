@@ -25,6 +25,7 @@ from tiermesh.mesh.resources.rate_limit import make_rate_limit_filter
 from tiermesh.mesh.resources.routes import INGRESS_ROUTES
 from tiermesh.mesh.resources.transcoder import make_transcoder_filter
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.headers import INGRESS_SERVER
 
 HEALTH_PATH = "/healthz"
 
@@ -60,7 +61,7 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
             "generate_request_id": True,
             "always_set_request_id_in_response": True,
             "server_header_transformation": "OVERWRITE",
-            "server_name": "tiermesh",
+            "server_name": INGRESS_SERVER,
             "normalize_path": True,
             "merge_slashes": True,
             # Model names may hold an escaped slash.

@@ -14,7 +14,7 @@ from tiermesh.mesh.resources.rate_limit import RATE_LIMIT_FILTER, make_rate_limi
 from tiermesh.mesh.resources.replica_choice import REPLICA_FILTER, make_replica_choice
 from tiermesh.mesh.resources.transcoder import SERVICES
 from tiermesh.shared.config import DeadlineConfig, TiermeshConfig
-from tiermesh.shared.endpoints import ROUTER, cluster_names
+from tiermesh.shared.endpoints import ROUTER, cluster_names, replica_count
 from tiermesh.shared.headers import BATCH, PRIORITY
 
 INGRESS_ROUTES, MESH_ROUTES = "ingress", "mesh"
@@ -38,8 +38,9 @@ _ENDLESS = (
     "/grpc.health.v1.Health/Watch",
 )
 _NO_LIMIT = {"max_stream_duration": "0s"}
-# The request has reached no service, so sending it elsewhere cannot do anything twice.
-_UNREACHED = "connect-failure,refused-stream"
+# The replica was not reached, or its process died before it said anything. Envoy tries again only while the caller has
+# nothing of the answer, so that what may be done twice is work that nobody has seen.
+_GONE = "connect-failure,refused-stream,reset"
 
 
 def make_ingress_routes(config: TiermeshConfig, keys: ApiKeys) -> route_pb2.RouteConfiguration:
@@ -57,7 +58,7 @@ def make_ingress_routes(config: TiermeshConfig, keys: ApiKeys) -> route_pb2.Rout
                 "priority": "HIGH",
                 "timeout": "0s",
                 "max_stream_duration": limit,
-                "retry_policy": _retry(_UNREACHED),
+                "retry_policy": _retry(_GONE, tries=3),
             },
         }
         for service in (*SERVICES, *_INFRASTRUCTURE)
@@ -108,20 +109,26 @@ def make_mesh_routes(config: TiermeshConfig) -> route_pb2.RouteConfiguration:
             "name": MESH_ROUTES,
             "validate_clusters": True,
             "virtual_hosts": [
-                {"name": cluster, "domains": [cluster], "routes": _mesh_host(cluster)}
+                {"name": cluster, "domains": [cluster], "routes": _mesh_host(cluster, alone=_is_alone(config, cluster))}
                 for cluster in cluster_names(config)
             ],
         },
     )
 
 
-def _mesh_host(cluster: str) -> list[dict[str, Any]]:
+def _is_alone(config: TiermeshConfig, cluster: str) -> bool:
+    """Whether the cluster is known to have one replica, so that there is no other one to try."""
+    return config.discovery.mode == "local" and replica_count(config, cluster) == 1
+
+
+def _mesh_host(cluster: str, *, alone: bool) -> list[dict[str, Any]]:
     always = {"cluster": cluster, "priority": "HIGH", "timeout": "0s"}
-    endless = {**always, "idle_timeout": "0s", "retry_policy": _retry(_UNREACHED)}
+    endless = {**always, "idle_timeout": "0s", "retry_policy": _retry(_GONE)}
     ordinary = {
         **always,
-        # The one layer that tries again. Envoy does so only while nothing has been sent to the caller.
-        "retry_policy": _retry(f"unavailable,{_UNREACHED}"),
+        # The one layer that tries again. Envoy does so only while nothing has been sent to the caller. A replica that
+        # has said UNAVAILABLE is not asked the same once more.
+        "retry_policy": _retry(_GONE if alone else f"unavailable,{_GONE}"),
     }
     return [
         *(
@@ -148,10 +155,17 @@ def _client_deadline(deadlines: DeadlineConfig) -> dict[str, Any]:
     }
 
 
-def _retry(conditions: str) -> dict[str, Any]:
+def _retry(conditions: str, *, tries: int = 1) -> dict[str, Any]:
+    """When to try again, elsewhere.
+
+    Args:
+        conditions: What Envoy calls them.
+        tries: How often. At the ingress the first may still go to the replica that has just died, where it does nothing:
+            a dead replica has nothing in hand, and so comes first until it is ejected.
+    """
     return {
         "retry_on": conditions,
-        "num_retries": 1,
+        "num_retries": tries,
         "retry_host_predicate": [
             {
                 "name": "envoy.retry_host_predicates.previous_hosts",
@@ -160,5 +174,6 @@ def _retry(conditions: str) -> dict[str, Any]:
         ],
         # Each attempt draws at random; with two replicas, three would still miss the other one in eight.
         "host_selection_retry_max_attempts": 16,
-        "retry_back_off": {"base_interval": "0.005s", "max_interval": "0.05s"},
+        # Drawn from 0 to the base, then to three and seven times that: long enough for a dead replica to be ejected.
+        "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.2s"},
     }

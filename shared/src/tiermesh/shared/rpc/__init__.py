@@ -3,7 +3,7 @@
 from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES, call_stream, call_unary, open_channel, wire_timeout
 from tiermesh.shared.rpc._failure import error_of, failure_of
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
-from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata
+from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata, told_by_ingress
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -19,5 +19,6 @@ __all__ = [
     "open_server",
     "serve_until_signal",
     "status_metadata",
+    "told_by_ingress",
     "wire_timeout",
 ]

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from tiermesh.shared.errors import DOMAIN, BreakerOpen, TiermeshError, error_for_reason, reason_for_status
-from tiermesh.shared.headers import BREAKER
+from tiermesh.shared.headers import BREAKER, INGRESS_SERVER
 
 DETAILS_KEY = "grpc-status-details-bin"
 BREAKER_RETRY_S = 1.0
@@ -38,6 +38,15 @@ def has_details(error: grpc.RpcError) -> bool:
     if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
         return False
     return any(key == DETAILS_KEY for key, _ in error.trailing_metadata() or ())
+
+
+def told_by_ingress(error: grpc.RpcError) -> bool:
+    """Whether a failed call's status came from the mesh's ingress, rather than from the caller's own connection to it."""
+    if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
+        return False
+    # With a failure before the first message, the headers come as trailers.
+    told = (*(error.initial_metadata() or ()), *(error.trailing_metadata() or ()))
+    return ("server", INGRESS_SERVER) in ((key, value) for key, value in told)
 
 
 def error_from_rpc(error: grpc.RpcError) -> TiermeshError:

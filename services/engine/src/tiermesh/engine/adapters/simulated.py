@@ -22,6 +22,8 @@ from tiermesh.shared.config import TierConfig
 _SLOWDOWN_PER_NEIGHBOUR = 0.1
 _PREFILL_SPEEDUP = 40.0
 """Prompt tokens are read this many times faster than answer tokens are written."""
+_TIMER_S = 0.005
+"""How late an event loop's timer may be without anything being wrong."""
 _TEMPLATE_TOKENS = 4
 """What a chat template adds to a message."""
 
@@ -122,8 +124,10 @@ class SimulatedBackend:
                 await self._sleep(-late)
                 late = 0.0
             step = self._pace.token_s(self._running)
-            # An engine faster than the event loop's timer writes several tokens at once.
-            upto = min(longest, written + 1 + int(late / step))
+            # An engine faster than the event loop's timer writes several tokens at once. One that was stopped for
+            # longer has computed nothing meanwhile, and stays behind.
+            due += max(0.0, late - _TIMER_S)
+            upto = min(longest, written + 1 + int(min(late, _TIMER_S) / step))
             for choice, script in enumerate(scripts):
                 piece = script.piece(choice, written, upto, with_scores=with_scores)
                 if piece is not None:
