@@ -45,7 +45,7 @@ _TTFT_MS, _TOKENS_PER_SECOND, _SLOWER = 5, 800, 10
 _GONE_S = 0.1
 """How long a killed process is gone: nobody starts it again here."""
 _DELAY_S = 0.01
-"""Held back per direction where a process is slow; a call within this process takes about 2 ms."""
+"""Held back per direction where a process is slow: ten times the 2 ms of a call within this process."""
 
 
 class _Store(FakeAnswerStore):
@@ -69,7 +69,8 @@ def in_process_config() -> TiermeshConfig:
         else tier
         for tier in config.tiers
     ]
-    return config.model_copy(update={"tiers": tuple(tiers)})
+    outcomes = config.outcomes.model_copy(update={"enabled": False})
+    return config.model_copy(update={"tiers": tuple(tiers), "outcomes": outcomes})
 
 
 class InProcessCluster:
@@ -180,13 +181,17 @@ class InProcessCluster:
         return Questions(self.config.tiers, greeting)
 
     async def strike(self, fault: Fault, target: str) -> float | None:
-        """Does the fault to the target's links, or to the store."""
+        """Does the fault to the target's links, or to the store.
+
+        Raises:
+            KeyError: `stop`, which only processes can be told.
+        """
         await {"kill": self._kill, "hang": self._hang, "slow": self._slow}[fault](target)
         try:
             await asyncio.sleep(_GONE_S if fault == "kill" else self.timing.fault_s)
         finally:
             await self._mend(target)
-        return None
+        return float(_SLOWER) if fault == "slow" else None
 
     async def _kill(self, target: str) -> None:
         self._store.down = target == "redis"

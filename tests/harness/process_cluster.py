@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -48,6 +49,7 @@ _TARGETS = {
     "classifier": _Target("classifier"),
     "cache": _Target("cache"),
     "redis": _Target(word="redis-server"),
+    "outcomes": _Target("outcomes"),
     "traces": _Target(word="tiermesh.traces"),
     "control plane": _Target(word="tiermesh.mesh"),
     DOOR: _Target(word="--disable-hot-restart"),
@@ -105,16 +107,16 @@ class ProcessCluster:
                 return process
         raise LookupError(f"no process with argument {word}")
 
-    def kill(self, target: str) -> None:
-        """Kills a process with SIGKILL."""
+    def kill(self, target: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Ends a process, without warning unless another signal says so."""
         victim = self.process(target)
         self._killed.add(victim.create_time())
-        victim.kill()
+        victim.send_signal(number)
 
     async def strike(self, fault: Fault, target: str) -> float | None:
-        """SIGKILL; SIGSTOP; or SIGSTOP for nine tenths of the time."""
-        if fault == "kill":
-            self.kill(target)
+        """SIGKILL; SIGTERM; SIGSTOP; or SIGSTOP for nine tenths of the time."""
+        if fault in ("kill", "stop"):
+            self.kill(target, signal.SIGKILL if fault == "kill" else signal.SIGTERM)
             return None
         victim = self.process(target)
         if fault == "hang":
@@ -124,39 +126,20 @@ class ProcessCluster:
             finally:
                 victim.resume()
             return None
-        usual = await self._answer_s(target, 5)
-        slowly = asyncio.create_task(self._answer_s(target, 5))
-        until = time.monotonic() + self.timing.fault_s
-        try:
-            while time.monotonic() < until:
-                victim.suspend()
-                try:
-                    await asyncio.sleep(_STOPPED_S)
-                finally:
-                    victim.resume()
-                await asyncio.sleep(_RUNNING_S)
-        finally:
-            slowly.cancel()
-        (found,) = await asyncio.gather(slowly, return_exceptions=True)
-        return found / usual if isinstance(found, float) and usual is not None else None
+        return await self._slow(victim)
 
-    async def _answer_s(self, target: str, times: int) -> float | None:
-        """Mean time that the process itself takes to answer, in seconds; None where nothing of it can be asked."""
-        wanted = self._targets[target]
-        if not wanted.cluster:
-            return None
-        endpoint = cluster_endpoints(self.mesh.config, wanted.cluster)[wanted.replica]
-        async with grpc.aio.insecure_channel(str(endpoint)) as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
-            await stub.Check(health_pb2.HealthCheckRequest(), timeout=5)
-            took = 0.0
-            for _ in range(times):
-                # Not in step with the slices in which the process is stopped.
-                await asyncio.sleep(0.07)
-                began = time.monotonic()
-                await stub.Check(health_pb2.HealthCheckRequest(), timeout=5)
-                took += time.monotonic() - began
-        return took / times
+    async def _slow(self, victim: psutil.Process) -> float:
+        began, ran_s = time.monotonic(), 0.0
+        while time.monotonic() < began + self.timing.fault_s:
+            victim.suspend()
+            try:
+                await asyncio.sleep(_STOPPED_S)
+            finally:
+                victim.resume()
+                resumed = time.monotonic()
+            await asyncio.sleep(_RUNNING_S)
+            ran_s += time.monotonic() - resumed
+        return (time.monotonic() - began) / ran_s
 
     async def back(self, target: str) -> None:
         """Returns once the process serves, and Envoy, where it sends requests to it, knows."""

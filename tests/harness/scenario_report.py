@@ -61,7 +61,7 @@ class Report:
     stalled_runs: int = 0
     """Earlier runs that were put aside because the machine had stalled the callers."""
     slowed: float | None = None
-    """Times by which a health check of the process itself took longer during a `slow` fault; None where not measured."""
+    """Times by which the process itself got slower; None for other faults."""
 
     def count(self, kind: Kind) -> int:
         """Number of requests that ended this way."""

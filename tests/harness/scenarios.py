@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 from harness.scenario_load import GIVE_UP_S, Ask, Load, Plan, Questions
 from harness.scenario_report import Report
 
-Fault = Literal["kill", "hang", "slow"]
+Fault = Literal["kill", "hang", "slow", "stop"]
+"""`stop` is no fault but an order, which real processes alone take: they drain."""
 FAULTS: tuple[Fault, ...] = ("kill", "hang", "slow")
 DOOR = "envoy"
 """The target that holds the callers' connections."""
@@ -59,7 +60,7 @@ class Cluster(Protocol):
         """Does the fault, for its time; a killed process stays for others to start again.
 
         Returns:
-            Times by which the process itself got slower, where that was measured.
+            Times by which the process itself got slower, for `slow`.
         """
         ...
 

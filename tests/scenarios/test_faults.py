@@ -12,7 +12,7 @@ from tiermesh.client import AsyncClient, StreamBroken
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(60)]
 
 # Others behind which something else can take over, so that not one request fails.
-REPLACED = {"engine-l0", "classifier", "cache", "redis", "traces", "control plane"}
+REPLACED = {"engine-l0", "classifier", "cache", "redis", "outcomes", "traces", "control plane"}
 # The clients run on the same cores as the mesh; how late their own timers were is measured, and allowed on top.
 OVERSHOOT_MS = 50
 
@@ -35,6 +35,16 @@ def test_nothing_is_lost_or_wrong_and_the_mesh_recovers_unaided(cluster, fault, 
     if fault == "kill" and target in REPLACED:
         # On a busy machine an answer may be too late for a reason of its own.
         assert set(report.reasons) <= {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}, report.reasons
+
+
+@pytest.mark.parametrize("target", ["router (one of two)", "engine-l1 (one of two)", "classifier", "cache"])
+def test_a_process_that_is_told_to_stop_ends_what_it_has_begun_and_not_one_request_fails(cluster, target):
+    report = asyncio.run(run_scenario(cluster, target, "stop"))
+    assert not report.failures()
+    assert report.recovery_s is not None, report.row()
+    assert report.count_how("cut") == 0, report.details()
+    # On a busy machine an answer may be too late for a reason of its own.
+    assert set(report.reasons) <= {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}, report.reasons
 
 
 ROUTERS = ("router (one of two)", OTHER_ROUTER)
