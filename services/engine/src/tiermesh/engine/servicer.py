@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -12,6 +12,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.engine.engine import Began, Ended, Engine
+from tiermesh.engine.joining import joined
 from tiermesh.engine.metrics import EngineMetrics
 from tiermesh.engine.orca import LoadReporter
 from tiermesh.engine.ports import Piece
@@ -48,6 +49,18 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         context: Any,  # noqa: ARG002 -- gRPC's signature
     ) -> AsyncIterator[engine_pb2.GenerateResponse]:
         """Streams an answer."""
+        events = self._events(request)
+        if not request.joins_events:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+            return
+        async with aclosing(joined(events)) as groups:
+            async for first, *following in groups:
+                first.following.extend(following)
+                yield first
+
+    async def _events(self, request: engine_pb2.GenerateRequest) -> AsyncGenerator[engine_pb2.GenerateResponse, None]:
         tier = self._engine.tier
         span = get_current_span()
         span.set_attributes({"tiermesh.tier": tier.name, "tiermesh.model": self._model})

@@ -27,7 +27,7 @@ from tiermesh.api.common.v1 import answer_pb2 as tiermesh_dot_api_dot_common_dot
 from tiermesh.api.common.v1 import chat_pb2 as tiermesh_dot_api_dot_common_dot_v1_dot_chat__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/engine/v1/engine.proto\x12\x16tiermesh.api.engine.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a!tiermesh/api/common/v1/chat.proto\"\xd0\x01\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x31\n\x08messages\x18\x03 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x32\n\x08sampling\x18\x04 \x01(\x0b\x32 .tiermesh.api.common.v1.Sampling\x12\x32\n\x08priority\x18\x05 \x01(\x0e\x32 .tiermesh.api.common.v1.Priority\"\x9a\x02\n\x10GenerateResponse\x12\x32\n\x07started\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.engine.v1.StartedH\x00\x12.\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.DeltaH\x00\x12,\n\x04\x64one\x18\x03 \x01(\x0b\x32\x1c.tiermesh.api.engine.v1.DoneH\x00\x12\x32\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.common.v1.FailureH\x00\x12\x37\n\x04load\x18\x05 \x01(\x0b\x32).tiermesh.api.engine.v1.WatchLoadResponseB\x07\n\x05\x65vent\"q\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tsimulated\x18\x02 \x01(\x08\x12(\n\x05queue\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12prompt_token_count\x18\x04 \x01(\x05\"\xb0\x01\n\x04\x44one\x12\x36\n\x08\x66inishes\x18\x01 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x34\n\x06timing\x18\x03 \x01(\x0b\x32$.tiermesh.api.common.v1.EngineTiming\x12\x0c\n\x04rule\x18\x04 \x01(\t\"C\n\x10WatchLoadRequest\x12/\n\x0cmin_interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x89\x02\n\x11WatchLoadResponse\x12\x15\n\rrunning_count\x18\x01 \x01(\x05\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x12\n\nslot_count\x18\x03 \x01(\x05\x12\x13\n\x0bqueue_limit\x18\x04 \x01(\x05\x12\x1c\n\x14kv_cache_utilization\x18\x05 \x01(\x01\x12\x15\n\raborted_count\x18\x06 \x01(\x03\x12\x1d\n\x15generated_token_count\x18\x07 \x01(\x03\x12\x16\n\x0ehopeless_count\x18\x08 \x01(\x03\x12\x1f\n\x17hopeless_finished_count\x18\t \x01(\x03\x12\x10\n\x08instance\x18\n \x01(\t\"\x11\n\x0fGetModelRequest\"\x8c\x01\n\x10GetModelResponse\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x1b\n\x13\x63ontext_token_limit\x18\x04 \x01(\x05\x12\x1a\n\x12\x61nswer_token_limit\x18\x05 \x01(\x05\x12\x11\n\tsimulated\x18\x06 \x01(\x08\x32\xb3\x02\n\rEngineService\x12_\n\x08Generate\x12\'.tiermesh.api.engine.v1.GenerateRequest\x1a(.tiermesh.api.engine.v1.GenerateResponse0\x01\x12\x62\n\tWatchLoad\x12(.tiermesh.api.engine.v1.WatchLoadRequest\x1a).tiermesh.api.engine.v1.WatchLoadResponse0\x01\x12]\n\x08GetModel\x12\'.tiermesh.api.engine.v1.GetModelRequest\x1a(.tiermesh.api.engine.v1.GetModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#tiermesh/api/engine/v1/engine.proto\x12\x16tiermesh.api.engine.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a!tiermesh/api/common/v1/chat.proto\"\xe6\x01\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x31\n\x08messages\x18\x03 \x03(\x0b\x32\x1f.tiermesh.api.common.v1.Message\x12\x32\n\x08sampling\x18\x04 \x01(\x0b\x32 .tiermesh.api.common.v1.Sampling\x12\x32\n\x08priority\x18\x05 \x01(\x0e\x32 .tiermesh.api.common.v1.Priority\x12\x14\n\x0cjoins_events\x18\x06 \x01(\x08\"\xd7\x02\n\x10GenerateResponse\x12\x32\n\x07started\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.engine.v1.StartedH\x00\x12.\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.DeltaH\x00\x12,\n\x04\x64one\x18\x03 \x01(\x0b\x32\x1c.tiermesh.api.engine.v1.DoneH\x00\x12\x32\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.common.v1.FailureH\x00\x12\x37\n\x04load\x18\x05 \x01(\x0b\x32).tiermesh.api.engine.v1.WatchLoadResponse\x12;\n\tfollowing\x18\x06 \x03(\x0b\x32(.tiermesh.api.engine.v1.GenerateResponseB\x07\n\x05\x65vent\"q\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tsimulated\x18\x02 \x01(\x08\x12(\n\x05queue\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12prompt_token_count\x18\x04 \x01(\x05\"\xb0\x01\n\x04\x44one\x12\x36\n\x08\x66inishes\x18\x01 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12\x34\n\x06timing\x18\x03 \x01(\x0b\x32$.tiermesh.api.common.v1.EngineTiming\x12\x0c\n\x04rule\x18\x04 \x01(\t\"C\n\x10WatchLoadRequest\x12/\n\x0cmin_interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x89\x02\n\x11WatchLoadResponse\x12\x15\n\rrunning_count\x18\x01 \x01(\x05\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x12\n\nslot_count\x18\x03 \x01(\x05\x12\x13\n\x0bqueue_limit\x18\x04 \x01(\x05\x12\x1c\n\x14kv_cache_utilization\x18\x05 \x01(\x01\x12\x15\n\raborted_count\x18\x06 \x01(\x03\x12\x1d\n\x15generated_token_count\x18\x07 \x01(\x03\x12\x16\n\x0ehopeless_count\x18\x08 \x01(\x03\x12\x1f\n\x17hopeless_finished_count\x18\t \x01(\x03\x12\x10\n\x08instance\x18\n \x01(\t\"\x11\n\x0fGetModelRequest\"\x8c\x01\n\x10GetModelResponse\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x1b\n\x13\x63ontext_token_limit\x18\x04 \x01(\x05\x12\x1a\n\x12\x61nswer_token_limit\x18\x05 \x01(\x05\x12\x11\n\tsimulated\x18\x06 \x01(\x08\x32\xb3\x02\n\rEngineService\x12_\n\x08Generate\x12\'.tiermesh.api.engine.v1.GenerateRequest\x1a(.tiermesh.api.engine.v1.GenerateResponse0\x01\x12\x62\n\tWatchLoad\x12(.tiermesh.api.engine.v1.WatchLoadRequest\x1a).tiermesh.api.engine.v1.WatchLoadResponse0\x01\x12]\n\x08GetModel\x12\'.tiermesh.api.engine.v1.GetModelRequest\x1a(.tiermesh.api.engine.v1.GetModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,21 +35,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiermesh.api.engine.v1.engi
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GENERATEREQUEST']._serialized_start=168
-  _globals['_GENERATEREQUEST']._serialized_end=376
-  _globals['_GENERATERESPONSE']._serialized_start=379
-  _globals['_GENERATERESPONSE']._serialized_end=661
-  _globals['_STARTED']._serialized_start=663
-  _globals['_STARTED']._serialized_end=776
-  _globals['_DONE']._serialized_start=779
-  _globals['_DONE']._serialized_end=955
-  _globals['_WATCHLOADREQUEST']._serialized_start=957
-  _globals['_WATCHLOADREQUEST']._serialized_end=1024
-  _globals['_WATCHLOADRESPONSE']._serialized_start=1027
-  _globals['_WATCHLOADRESPONSE']._serialized_end=1292
-  _globals['_GETMODELREQUEST']._serialized_start=1294
-  _globals['_GETMODELREQUEST']._serialized_end=1311
-  _globals['_GETMODELRESPONSE']._serialized_start=1314
-  _globals['_GETMODELRESPONSE']._serialized_end=1454
-  _globals['_ENGINESERVICE']._serialized_start=1457
-  _globals['_ENGINESERVICE']._serialized_end=1764
+  _globals['_GENERATEREQUEST']._serialized_end=398
+  _globals['_GENERATERESPONSE']._serialized_start=401
+  _globals['_GENERATERESPONSE']._serialized_end=744
+  _globals['_STARTED']._serialized_start=746
+  _globals['_STARTED']._serialized_end=859
+  _globals['_DONE']._serialized_start=862
+  _globals['_DONE']._serialized_end=1038
+  _globals['_WATCHLOADREQUEST']._serialized_start=1040
+  _globals['_WATCHLOADREQUEST']._serialized_end=1107
+  _globals['_WATCHLOADRESPONSE']._serialized_start=1110
+  _globals['_WATCHLOADRESPONSE']._serialized_end=1375
+  _globals['_GETMODELREQUEST']._serialized_start=1377
+  _globals['_GETMODELREQUEST']._serialized_end=1394
+  _globals['_GETMODELRESPONSE']._serialized_start=1397
+  _globals['_GETMODELRESPONSE']._serialized_end=1537
+  _globals['_ENGINESERVICE']._serialized_start=1540
+  _globals['_ENGINESERVICE']._serialized_end=1847
 # @@protoc_insertion_point(module_scope)

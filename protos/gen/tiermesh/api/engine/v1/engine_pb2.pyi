@@ -32,12 +32,15 @@ class GenerateRequest(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    JOINS_EVENTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identifier for logs and traces; the router's request id and the tier."""
     tenant: _builtins.str
     """Who pays; used for fair shares, never for content."""
     priority: _chat_pb2.Priority.ValueType
     """Who is served first."""
+    joins_events: _builtins.bool
+    """Whether the caller reads `GenerateResponse.following`."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Message]:
         """The conversation, oldest first."""
@@ -54,10 +57,11 @@ class GenerateRequest(_message.Message):
         messages: _abc.Iterable[_chat_pb2.Message] | None = ...,
         sampling: _chat_pb2.Sampling | None = ...,
         priority: _chat_pb2.Priority.ValueType = ...,
+        joins_events: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "priority", b"priority", "request_id", b"request_id", "sampling", b"sampling", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["joins_events", b"joins_events", "messages", b"messages", "priority", b"priority", "request_id", b"request_id", "sampling", b"sampling", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -74,6 +78,7 @@ class GenerateResponse(_message.Message):
     DONE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     LOAD_FIELD_NUMBER: _builtins.int
+    FOLLOWING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___Started:
         """The prompt left the queue and generation began."""
@@ -96,6 +101,12 @@ class GenerateResponse(_message.Message):
         reports of `WatchLoad`.
         """
 
+    @_builtins.property
+    def following(self) -> _containers.RepeatedCompositeFieldContainer[Global___GenerateResponse]:
+        """Events that were there together with this one, in order; none of them has any of its own. Only
+        where the request asks for it with `joins_events`, else every event is a message.
+        """
+
     def __init__(
         self,
         *,
@@ -104,10 +115,11 @@ class GenerateResponse(_message.Message):
         done: Global___Done | None = ...,
         failure: _answer_pb2.Failure | None = ...,
         load: Global___WatchLoadResponse | None = ...,
+        following: _abc.Iterable[Global___GenerateResponse] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "load", b"load", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "load", b"load", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "done", b"done", "event", b"event", "failure", b"failure", "following", b"following", "load", b"load", "started", b"started"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "delta", "done", "failure"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015

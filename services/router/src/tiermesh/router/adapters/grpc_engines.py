@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 import grpc
 from opentelemetry.trace import Tracer
@@ -39,7 +40,8 @@ class GrpcEnginePool:
         stub = self._stubs.get(tier)
         if stub is None:
             stub = self._stubs[tier] = engine_pb2_grpc.EngineServiceStub(self._connect(engine_cluster(tier)))
-        return call_stream(
+        request.joins_events = True
+        responses = call_stream(
             stub.Generate,
             request,
             name="EngineService/Generate",
@@ -48,3 +50,15 @@ class GrpcEnginePool:
             on_span=lambda span: span.set_attribute("tiermesh.tier", tier),
             metadata=_BATCH if request.priority == chat_pb2.PRIORITY_BATCH else (),
         )
+        return _one_by_one(responses)
+
+
+async def _one_by_one(
+    responses: AsyncGenerator[engine_pb2.GenerateResponse, None],
+) -> AsyncGenerator[engine_pb2.GenerateResponse, None]:
+    """Yields every event apart, also those that came in one message."""
+    async with aclosing(responses):
+        async for response in responses:
+            yield response
+            for event in response.following:
+                yield event
