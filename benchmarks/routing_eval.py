@@ -6,7 +6,7 @@
 Reads `routellm/outcomes.jsonl` (was the weak model right, was the strong one) and `clinc150/data_full.json` below
 `--data`. Every score is for a prompt that the router was not fitted to: five folds inside each set, identical prompts
 in one fold; across sets, fitted to the whole of the other. Writes benchmarks/out/routing.json and one plot for each
-setting (PNG and SVG) beside it.
+setting (PNG and SVG) beside it. Then label matching by examples, and the bandit on the outcomes as a stream.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ from routing.measures import Floats, Measured, measure  # noqa: E402 -- not inst
 from routing.outcomes import FOLDS, Outcomes, read_outcomes  # noqa: E402 -- not installed
 from routing.plots import draw  # noqa: E402 -- not installed
 from routing.routers import Reader, Router, make_routers  # noqa: E402 -- not installed
+from routing.stream import measure_stream  # noqa: E402 -- not installed
 
 OUT = ROOT / "benchmarks" / "out" / "routing.json"
 RULES = ROOT / "mesh" / "profiles" / "rules.yaml"
+PROFILE = ROOT / "mesh" / "profiles" / "local.yaml"
 SEED = 0
 
 
@@ -78,7 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--skip", action="append", default=[], help="leave a router out, such as the slow `tfidf`")
     parser.add_argument("--plain-folds", action="store_true", help="let identical prompts fall into different folds")
     parser.add_argument(
-        "--only", action="append", default=[], help="settings to measure, such as `mmlu`; all by default"
+        "--only",
+        action="append",
+        default=[],
+        help="settings to measure, such as `mmlu`, `clinc` or `stream`; all by default",
     )
     parser.add_argument("--latency-rounds", type=int, default=1000)
     options = parser.parse_args(arguments)
@@ -134,6 +139,11 @@ def evaluate(
     if clinc.is_file() and (not only or "clinc" in only):
         report["clinc"] = measure_intents(clinc, lambda note: _say(f"clinc: {note}"))
         _say(f"clinc {report['clinc']}")
+    if not only or "stream" in only:
+        report["stream"] = {}
+        for name, one in sets.items():
+            report["stream"][name] = measure_stream(one, PROFILE, plots)
+            _say(f"stream {name} {report['stream'][name]}")
     report["latency_ms"] = latency
     report["folds"] = "identical prompts together" if apart else "plain"
     report["machine"] = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine()}
@@ -145,7 +155,9 @@ def _entry(one: Measured) -> dict[str, Any]:
         "apgr": round(one.apgr, 4),
         "apgr_ci": [round(bound, 4) for bound in one.apgr_ci],
         "cpt50": round(one.cpt50, 4),
+        "cpt50_ci": [round(bound, 4) for bound in one.cpt50_ci],
         "cpt80": round(one.cpt80, 4),
+        "cpt80_ci": [round(bound, 4) for bound in one.cpt80_ci],
     }
 
 

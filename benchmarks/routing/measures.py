@@ -25,7 +25,9 @@ class Measured:
     apgr_ci: tuple[float, float]
     """Middle 95% of the APGR over resampled prompts; the fitted router is held fixed."""
     cpt50: float
+    cpt50_ci: tuple[float, float]
     cpt80: float
+    cpt80_ci: tuple[float, float]
     shares: Floats
     """Points of the curve."""
     quality: Floats
@@ -55,21 +57,25 @@ def measure(scores: Floats, weak: Floats, strong: Floats, seed: int = 0) -> Meas
     order = _order(scores)
     gains, count = (strong - weak)[order], len(weak)
     rng = np.random.default_rng(seed)
-    areas = []
+    drawn: list[tuple[float, float, float]] = []
     for _ in range(BOOTSTRAPS):
         times = rng.multinomial(count, np.full(count, 1 / count))
         gathered = np.cumsum(times * gains)
         if gathered[-1] > 0:
             widths = times / count
             middle = gathered - times * gains / 2
-            areas.append(float((middle * widths).sum() / gathered[-1]))
-    low, high = np.quantile(areas, [0.025, 0.975])
+            sent = np.cumsum(widths)
+            half, most = (float(sent[np.argmax(gathered >= part * gathered[-1])]) for part in (0.5, 0.8))
+            drawn.append((float((middle * widths).sum() / gathered[-1]), half, most))
+    (low, low50, low80), (high, high50, high80) = np.quantile(drawn, [0.025, 0.975], axis=0)
     points = np.unique(np.linspace(0, count, 201).astype(int))
     return Measured(
         area(pgr),
         (float(low), float(high)),
         share_needed(pgr, 0.5),
+        (float(low50), float(high50)),
         share_needed(pgr, 0.8),
+        (float(low80), float(high80)),
         points / count,
         quality[points],
     )
@@ -77,4 +83,4 @@ def measure(scores: Floats, weak: Floats, strong: Floats, seed: int = 0) -> Meas
 
 def _order(scores: Floats) -> NDArray[np.intp]:
     chance = np.random.default_rng(0).random(len(scores))
-    return np.lexsort((chance, -scores))
+    return np.asarray(np.lexsort((chance, -scores)), np.intp)

@@ -23,6 +23,8 @@ class Outcomes:
     """1 where the weak model was right."""
     strong: NDArray[np.float64]
     """1 where the strong model was right."""
+    topics: tuple[str, ...] = ()
+    """What each prompt is about; for training alone."""
 
     def folds(self, seed: int, *, apart: bool = True) -> NDArray[np.intp]:
         """Returns a fold for each prompt.
@@ -39,7 +41,7 @@ class Outcomes:
 
 
 def read_outcomes(path: Path) -> dict[str, Outcomes]:
-    """Reads outcomes by set: `mmlu` holds all its subjects, whose names no router is shown."""
+    """Reads outcomes by set: `mmlu` holds all its subjects. No router is shown the subject of a prompt that it scores."""
     rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
     sets = {}
     for name in dict.fromkeys(str(row["dataset"]).split("/")[0] for row in rows):
@@ -49,5 +51,6 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
             tuple(row["prompt"] for row in mine),
             np.array([row["weak_correct"] for row in mine], float),
             np.array([row["strong_correct"] for row in mine], float),
+            tuple(str(row["dataset"]) for row in mine),
         )
     return sets

@@ -12,7 +12,14 @@ from routing.measures import Measured
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-COLOURS = {"tiermesh": "#0b6e4f", "tfidf": "#c05621", "length": "#2b6cb0", "random": "#718096", "oracle": "#a0aec0"}
+COLOURS = {
+    "tiermesh": "#0b6e4f",
+    "tiermesh_plain": "#68a691",
+    "tfidf": "#c05621",
+    "length": "#2b6cb0",
+    "random": "#718096",
+    "oracle": "#a0aec0",
+}
 
 
 def draw(title: str, measured: Mapping[str, Measured], folder: Path, stem: str) -> list[Path]:

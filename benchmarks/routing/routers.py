@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import design
 import numpy as np
-from heads import fit_outcome_heads
+from heads import Heads, fit_outcome_heads, fit_transfer_heads
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -34,14 +34,37 @@ class Reader:
 
 
 def make_routers(reader: Reader) -> Mapping[str, Router]:
-    """Returns the routers by name."""
+    """Returns the routers by name.
+
+    `tiermesh` is the classifier's model, fitted to the topics of training prompts inside a set and to structure alone
+    across sets; `tiermesh_plain` is the same without either, for what the two are worth.
+    """
 
     def tiermesh(train: Outcomes, rows: Rows, test: Outcomes, wanted: Rows) -> Floats:
-        right = np.stack([train.weak[rows], train.strong[rows]], axis=1)
-        said = fit_outcome_heads(reader.texts(train)[rows], right).score(reader.texts(test)[wanted])
-        return said[:, 1] - said[:, 0]
+        texts, right = reader.texts(train)[rows], _right(train, rows)
+        if train is test:
+            return gain(fit_outcome_heads(texts, right, [train.topics[at] for at in rows]), test, wanted)
+        return gain(fit_transfer_heads(texts, right), test, wanted)
 
-    return {"tiermesh": tiermesh, "length": _length, "random": _random, "tfidf": _tfidf, "oracle": _oracle}
+    def plain(train: Outcomes, rows: Rows, test: Outcomes, wanted: Rows) -> Floats:
+        return gain(fit_outcome_heads(reader.texts(train)[rows], _right(train, rows)), test, wanted)
+
+    def gain(heads: Heads, test: Outcomes, wanted: Rows) -> Floats:
+        said = heads.score(reader.texts(test)[wanted])
+        return np.asarray(said[:, 1] - said[:, 0])
+
+    return {
+        "tiermesh": tiermesh,
+        "tiermesh_plain": plain,
+        "length": _length,
+        "random": _random,
+        "tfidf": _tfidf,
+        "oracle": _oracle,
+    }
+
+
+def _right(outcomes: Outcomes, rows: Rows) -> Floats:
+    return np.stack([outcomes.weak[rows], outcomes.strong[rows]], axis=1)
 
 
 def _length(train: Outcomes, rows: Rows, test: Outcomes, wanted: Rows) -> Floats:

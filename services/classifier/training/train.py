@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from design import Scaling, Texts, features_of, joined, learn_scaling, read_texts, weigh
 from fit import fit_ridge
-from heads import OUTCOME_CHAR_WEIGHT, OUTCOME_STRENGTH, OUTCOME_STRUCTURE_WEIGHT
+from heads import fit_elsewhere, fit_outcomes
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from tiermesh.classifier.features import Turn
@@ -25,12 +25,12 @@ from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.model.grams import ROWS, WORD_ROWS
 from tiermesh.classifier.model.linear import ANSWER_TOLERANCE, COMPLEXITY_TOLERANCE, LinearModel, softmax
 from tiermesh.classifier.model.weights import Weights, load_weights, save_weights
-from tiermesh.shared.rules import load_rules
+from tiermesh.shared.rules import TaskName, load_rules
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "tiermesh" / "classifier" / "model" / "builtin"
 RULES = HERE.parents[2] / "mesh" / "profiles" / "rules.yaml"
-TASKS = (
+TASKS: tuple[TaskName, ...] = (
     "greeting", "faq", "label", "summarise", "rewrite", "extract", "translate", "qa", "chat", "code", "math", "tool_use",
     "long_context", "planning",
 )  # fmt: skip
@@ -96,13 +96,14 @@ def best_temperature(scores: NDArray[np.float64], truth: NDArray[np.intp]) -> fl
     return float(np.exp(minimize_scalar(loss, bounds=(-5, 2), method="bounded").x))
 
 
-def train(rows: Rows, outcomes: Rows = ()) -> Weights:
+def train(rows: Rows, outcomes: Rows = (), *, elsewhere: bool = False) -> Weights:
     """Fits all heads and their calibration.
 
     Args:
         rows: Labelled prompts.
         outcomes: Prompts with `weak_correct` and `strong_correct` of a real pair of models. Given them, the heads for
-            small right and large right are fitted to these alone.
+            small right and large right are fitted to these alone. Their `topic`, where all have one, helps.
+        elsewhere: Whether the outcomes are of other traffic than the model is meant for.
     """
     texts, targets = read_texts([row["text"] for row in rows]), targets_of(rows)
     truth = targets[:, : len(TASKS)].argmax(axis=1)
@@ -113,7 +114,7 @@ def train(rows: Rows, outcomes: Rows = ()) -> Weights:
     scaling = learn_scaling(seen, STRUCTURE_WEIGHT)
     table, bias = fit_ridge(weigh(texts, scaling, CHAR_WEIGHT), targets, STRENGTH)
     if outcomes:
-        table[:, -2:], bias[-2:], calibration[-2:] = _outcome_heads(outcomes, scaling)
+        table[:, -2:], bias[-2:], calibration[-2:] = _outcome_heads(outcomes, scaling, elsewhere=elsewhere)
     bounds, inside = _bands(scores, targets, temperature, calibration)
     text_table = table[:ROWS].copy()
     text_table[WORD_ROWS:] *= CHAR_WEIGHT
@@ -136,21 +137,28 @@ def train(rows: Rows, outcomes: Rows = ()) -> Weights:
 
 
 def _outcome_heads(
-    outcomes: Rows, scaling: Scaling
+    outcomes: Rows, scaling: Scaling, *, elsewhere: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[tuple[float, float]]]:
     """Fits the last two heads to outcomes, expressed in the scaling that the other heads use."""
     texts = read_texts([row["prompt"] for row in outcomes])
     right = np.array([[row["weak_correct"], row["strong_correct"]] for row in outcomes], float)
+    topics = np.array([str(row.get("topic", "")) for row in outcomes])
     folds = split([row["prompt"] for row in outcomes], FOLDS, seed=1)
-    structural = replace(scaling, scale=scaling.scale * (OUTCOME_STRUCTURE_WEIGHT / STRUCTURE_WEIGHT))
-    matrix = weigh(texts, structural, OUTCOME_CHAR_WEIGHT)
+    plain = replace(scaling, scale=scaling.scale / STRUCTURE_WEIGHT)
+
+    def fit(rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if elsewhere:
+            return fit_elsewhere(texts[rows], right[rows], plain)
+        return fit_outcomes(texts[rows], right[rows], plain, list(topics[rows]) if all(topics) else None)
+
+    matrix = weigh(texts, plain, 1.0)
     scores = np.zeros_like(right)
     for fold in range(FOLDS):
-        weights, bias = fit_ridge(matrix[folds != fold], right[folds != fold], OUTCOME_STRENGTH)
-        scores[folds == fold] = matrix[folds == fold] @ weights + bias
-    table, bias = fit_ridge(matrix, right, OUTCOME_STRENGTH)
-    table[WORD_ROWS:ROWS] *= OUTCOME_CHAR_WEIGHT / CHAR_WEIGHT
-    table[ROWS:] *= OUTCOME_STRUCTURE_WEIGHT / STRUCTURE_WEIGHT
+        table, bias = fit(np.flatnonzero(folds != fold))
+        scores[folds == fold] = matrix[folds == fold] @ table + bias
+    table, bias = fit(np.arange(len(right)))
+    table[WORD_ROWS:ROWS] /= CHAR_WEIGHT
+    table[ROWS:] /= STRUCTURE_WEIGHT
     return table, bias, [line_through(scores[:, at], right[:, at]) for at in range(2)]
 
 
@@ -227,7 +235,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=HERE / "data" / "prompts.jsonl")
     parser.add_argument("--heldout", type=Path, default=HERE / "data" / "heldout.jsonl")
     parser.add_argument(
-        "--outcomes", type=Path, help="JSON lines with prompt, weak_correct and strong_correct of your fleet"
+        "--outcomes",
+        type=Path,
+        help="JSON lines with prompt, weak_correct and strong_correct of your fleet, and topic if known",
+    )
+    parser.add_argument(
+        "--outcomes-elsewhere",
+        action="store_true",
+        help="the outcomes are of other traffic than yours: learn from the structure of prompts alone, which carries over",
     )
     parser.add_argument("--rules", type=Path, default=RULES, help="rules file to measure the model behind")
     parser.add_argument("--out", type=Path, default=PACKAGE)
@@ -235,10 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, heldout = read_rows(options.data), read_rows(options.heldout)
     outcomes = read_rows(options.outcomes) if options.outcomes else []
     print(f"training on {len(rows)} prompts" + (f" and {len(outcomes)} outcomes" if outcomes else ""), flush=True)
-    weights = train(rows, outcomes)
+    weights = train(rows, outcomes, elsewhere=options.outcomes_elsewhere)
     measured = measure(LinearModel(weights), heldout)
     facts = {
-        "trained_on": {"prompts": len(rows), "outcomes": len(outcomes)},
+        "trained_on": {"prompts": len(rows), "outcomes": len(outcomes), "elsewhere": options.outcomes_elsewhere},
         "measured_on_heldout": measured,
     }
     version = save_weights(options.out, weights, facts)

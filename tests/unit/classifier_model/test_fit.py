@@ -1,9 +1,14 @@
 """Fitting heads to sparse rows."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
+from design import features_of, read_texts
 from fit import fit_ridge
-from train import line_through, split
+from heads import fit_outcome_heads, fit_transfer_heads, topic_means
+from tiermesh.classifier.model import LinearModel
+from tiermesh.classifier.model.grams import ROWS
+from train import TASKS, line_through, split, train
 
 
 def test_ridge_agrees_with_the_closed_form():
@@ -30,3 +35,73 @@ def test_a_calibration_line_makes_scores_right_on_average():
     slope, intercept = line_through(truth * 0.2 + 5, truth)
     assert np.allclose((truth * 0.2 + 5) * slope + intercept, truth)
     assert line_through(np.ones(4), truth) == (0.0, 0.5)
+
+
+WORDS = {"history": "when did the empire fall", "algebra": "solve this equation for x", "law": "is the contract void"}
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """Texts of three topics; whether the small model is right is a coin whose bias is the topic's."""
+    rng = np.random.default_rng(5)
+    topics = list(rng.choice(list(WORDS), 150))
+    texts = read_texts([f"{WORDS[topic]} {rng.integers(1000)} {rng.integers(1000)}" for topic in topics])
+    chance = {"history": 0.9, "algebra": 0.2, "law": 0.6}
+    right = np.array([[rng.random() < chance[topic], rng.random() < 0.9] for topic in topics], float)
+    return texts, right, topics, np.array([chance[topic] for topic in topics])
+
+
+def test_topics_make_heads_say_more_of_what_single_answers_hide(prompts):
+    texts, right, topics, truth = prompts
+    unseen = read_texts([f"{words} {at}{at}" for at in range(5) for words in WORDS.values()])
+    with_topics, without = fit_outcome_heads(texts, right, topics), fit_outcome_heads(texts, right)
+    spread = [heads.score(unseen)[:, 0].std() for heads in (with_topics, without)]
+    assert spread[0] > 1.1 * spread[1]
+    assert np.corrcoef(with_topics.score(texts)[:, 0], truth)[0, 1] > 0.9
+
+
+def test_one_topic_changes_nothing(prompts):
+    texts, right, _, _ = prompts
+    same, none = fit_outcome_heads(texts, right, ["all"] * len(right)), fit_outcome_heads(texts, right)
+    assert np.allclose(same.table, none.table)
+
+
+def test_rare_topics_are_drawn_to_the_mean_of_all():
+    right = np.array([[1.0]] + [[0.0]] * 99)
+    means = topic_means(right, ["rare"] + ["common"] * 99)
+    assert 0.01 < means[0, 0] < 0.1
+    assert means[1, 0] == pytest.approx(0.2 / 119)
+
+
+def test_heads_for_other_traffic_look_at_structure_alone(prompts):
+    texts, right, _, _ = prompts
+    heads = fit_transfer_heads(texts, right)
+    assert not heads.table[:ROWS].any()
+    assert heads.table[ROWS:].any()
+    assert heads.score(texts).mean(axis=0) == pytest.approx(right.mean(axis=0), abs=0.02)
+
+
+def test_heads_of_the_shipped_form_score_as_the_ones_that_were_fitted(prompts):
+    texts, right, topics, _ = prompts
+    words = [f"{WORDS[topic]} {at}" for at, topic in enumerate(topics)]
+    rows = [
+        {
+            "text": f"{task} {at}", "task_type": task, "template": f"{task}-{at % 6}", "complexity": 0.5,
+            "answer_tokens": 50, "small_right": 0.5, "large_right": 0.9,
+        }
+        for task in TASKS for at in range(6)
+    ]  # fmt: skip
+    outcomes = [
+        {"prompt": word, "weak_correct": bool(weak), "strong_correct": bool(strong), "topic": topic}
+        for word, (weak, strong), topic in zip(words, right, topics, strict=True)
+    ]
+    model = LinearModel(train(rows, outcomes))
+    said = {
+        word: one.small_right for word, one in zip(words, model.predict([features_of(w) for w in words]), strict=True)
+    }
+    mean = {topic: np.mean([p for word, p in said.items() if word.startswith(WORDS[topic])]) for topic in WORDS}
+    assert mean["history"] > mean["law"] > mean["algebra"]
+    assert mean["history"] - mean["algebra"] > 0.4
+    elsewhere = LinearModel(train(rows, outcomes, elsewhere=True))
+    flat = [one.small_right for one in elsewhere.predict([features_of(word) for word in words])]
+    assert np.std(flat) < np.std(list(said.values()))

@@ -77,12 +77,19 @@ def test_the_whole_evaluation_writes_the_report_and_the_plots(simulated, tmp_pat
     assert routing_eval.main(["--data", str(simulated), "--out", str(out), "--latency-rounds", "3"]) == 0
     report = json.loads(out.read_text("utf-8"))
     for setting in ("mmlu", "gsm8k", "mmlu_to_gsm8k", "gsm8k_to_mmlu"):
-        assert set(report[setting]) == {"tiermesh", "length", "random", "tfidf", "oracle"}
+        assert set(report[setting]) == {"tiermesh", "tiermesh_plain", "length", "random", "tfidf", "oracle"}
         for figures in report[setting].values():
-            assert set(figures) == {"apgr", "apgr_ci", "cpt50", "cpt80"}
+            assert set(figures) == {"apgr", "apgr_ci", "cpt50", "cpt50_ci", "cpt80", "cpt80_ci"}
+            assert figures["apgr_ci"][0] <= figures["apgr"] <= figures["apgr_ci"][1]
         assert report[setting]["tiermesh"]["apgr"] > report[setting]["random"]["apgr"]
         for kind in ("png", "svg"):
             assert (out.parent / f"routing_{setting}.{kind}").stat().st_size > 1000
+    for name in ("mmlu", "gsm8k"):
+        stream = report["stream"][name]
+        assert len(stream["windows"]["bandit"]) == len(stream["windows"]["static"]) == 20
+        assert 0 <= stream["explored"] <= 0.1
+        assert stream["replay"]["worth_difference"][1] <= stream["replay"]["worth_difference"][2]
+        assert (out.parent / f"routing_stream_{name}.svg").stat().st_size > 1000
     assert report["clinc"]["5"]["accuracy"] == report["clinc"]["5"]["oos_recall"] == 1
     assert {"rules_p99", "model_p50", "model_p99"} <= set(report["latency_ms"])
     assert "mmlu" in capsys.readouterr().out
