@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 from tiermesh.shared.rules import Search, load_rules
 from tiermesh.shared.rules.literals import required_words
-from tiermesh.shared.rules.patterns import MAX_OVERRUNS, SEARCH_LIMIT_S, compile_pattern, compile_patterns
+from tiermesh.shared.rules.patterns import MAX_OVERRUNS, SEARCH_LIMIT_S, WordFinder, compile_pattern, compile_patterns
 
 PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml"
+
+
+def looking(text, *patterns):
+    return Search(text, WordFinder(patterns).present(text))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,9 @@ PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml"
         ("(?i)apple", []),
         (r"(apple)\1", []),
         (r"a\nb", [("a\nb",)]),
+        (r"\d{1,3} ?%", [("%",)]),
+        (r"\d, \d", [(", ",)]),
+        (r"\d,\d", []),
     ],
 )
 def test_required_words(pattern, words):
@@ -51,12 +58,37 @@ def test_required_words(pattern, words):
 )
 def test_words_never_hide_a_match(pattern, text):
     (compiled,) = compile_patterns([pattern])
-    assert Search(text).found(compiled) == (compiled.pattern.search(text) is not None)
+    assert looking(text, compiled).found(compiled) == (compiled.pattern.search(text) is not None)
+
+
+def test_words_inside_of_words_are_found_as_well():
+    inner, outer = compile_patterns(["art", r"start\w"])
+    found = WordFinder([inner, outer]).present("restarted")
+    assert found == {"art", "start"}
+    assert WordFinder([]).present("restarted") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "anchored"),
+    [
+        (r"\Ahello", True),
+        (r"\A(?:hello|bye)", True),
+        (r"\Ahello|bye", False),
+        ("hello", False),
+        (r"(?:\Ahello)", False),
+        (r"\A(?i)hello", False),
+    ],
+)
+def test_a_pattern_that_needs_the_beginning_is_tried_there_alone(pattern, anchored):
+    compiled = compile_pattern(pattern)
+    assert compiled.anchored is anchored
+    for text in ("hello", "say hello", "bye", "say bye"):
+        assert looking(text, compiled).found(compiled) == (compiled.pattern.search(text) is not None)
 
 
 def test_a_pattern_that_runs_long_is_cut_off_and_counted():
-    search = Search("a" * 3000 + "!")
     slow = compile_pattern("(?:a|a)+$")
+    search = looking("a" * 3000 + "!", slow)
     for _ in range(MAX_OVERRUNS + 5):
         assert not search.found(slow)
     assert search.overruns == MAX_OVERRUNS
@@ -64,7 +96,7 @@ def test_a_pattern_that_runs_long_is_cut_off_and_counted():
 
 def test_after_three_overruns_the_rest_is_not_tried():
     slow, quick = compile_pattern("(?:a|a)+$"), compile_patterns(["!"])[0]
-    search = Search("a" * 3000 + "!")
+    search = looking("a" * 3000 + "!", slow, quick)
     assert search.found(quick)
     began = time.process_time()
     for _ in range(100):
@@ -93,7 +125,7 @@ def test_after_three_overruns_the_rest_is_not_tried():
     ],
 )
 def test_no_pattern_of_the_profile_can_be_made_to_run_long(text):
-    search = Search(text)
+    search = Search(text, load_profile().words.present(text))
     for rule in load_profile().rules:
         for patterns in (rule.any, rule.all, rule.none):
             for pattern in patterns:

@@ -94,7 +94,7 @@ def _withheld(book: RuleBook, turns: Sequence[Turn]) -> FixedAnswer | None:
 
 
 def _by_rules(book: RuleBook, features: Features, tenant: str) -> Judgement:
-    search = Search(features.text)
+    search = Search(features.text, book.words.present(features.text))
     matched = [rule.spec for rule in book.rules if _matches(rule, features, search, tenant)]
     naming = [spec for spec in matched if spec.task_type is not None]
     raised = max((spec.complexity for spec in matched if spec.task_type is None), default=0.0)

@@ -10,7 +10,7 @@ from typing import Literal
 import regex
 from tiermesh.shared.rules.labels import CompiledLabelSet, compile_labels
 from tiermesh.shared.rules.measure import TokenWeights
-from tiermesh.shared.rules.patterns import CompiledPattern, compile_patterns
+from tiermesh.shared.rules.patterns import CompiledPattern, WordFinder, compile_patterns
 from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, Structure, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
 
@@ -59,6 +59,8 @@ class RuleBook:
     """Hash of the file's meaning: comments and order of keys do not change it."""
     rules: tuple[CompiledRule, ...]
     """Strongest first."""
+    words: WordFinder
+    """Of all their patterns."""
     phrases: Mapping[str, FixedPhrase]
     """By `phrase_key`."""
     longest_phrase_chars: int
@@ -77,18 +79,20 @@ def make_book(file: RulesFile) -> RuleBook:
     digest = hashlib.sha256(file.model_dump_json().encode()).hexdigest()[:12]
     ranked = sorted(file.rules, key=lambda rule: -rule.priority)
     phrases = dict(_phrases(file))
+    rules = tuple(
+        CompiledRule(
+            rule,
+            compile_patterns(rule.any),
+            compile_patterns(rule.all),
+            compile_patterns(rule.none),
+            structured=rule.structure != Structure(),
+        )
+        for rule in ranked
+    )
     return RuleBook(
         version=f"rules-{digest}",
-        rules=tuple(
-            CompiledRule(
-                rule,
-                compile_patterns(rule.any),
-                compile_patterns(rule.all),
-                compile_patterns(rule.none),
-                structured=rule.structure != Structure(),
-            )
-            for rule in ranked
-        ),
+        rules=rules,
+        words=WordFinder(pattern for rule in rules for pattern in (*rule.any, *rule.all, *rule.none)),
         phrases=phrases,
         longest_phrase_chars=max(map(len, phrases), default=0) + _DECORATION_CHARS,
         polite_before=_keys(file.politeness.before),

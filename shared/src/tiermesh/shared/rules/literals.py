@@ -51,10 +51,10 @@ class _Reader:
         self.at = 0
 
     def alternatives(self) -> list[Clause]:
-        branches = [self._branch()]
+        branches = [self.branch()]
         while self._peek() == "|":
             self.at += 1
-            branches.append(self._branch())
+            branches.append(self.branch())
         if len(branches) == 1:
             return branches[0]
         # Any one branch may match, so only one clause of each can be asked for, and only all together.
@@ -65,7 +65,8 @@ class _Reader:
             words |= min(clauses, key=lambda clause: (len(clause), -min(map(len, clause))))
         return [frozenset(words)] if len(words) <= _MAX_WORDS else []
 
-    def _branch(self) -> list[Clause]:
+    def branch(self) -> list[Clause]:
+        """Reads one alternative, up to the next or to the end of the group."""
         branch = _Branch()
         while (char := self._peek()) and char not in "|)":
             self._atom(branch)
@@ -177,6 +178,23 @@ class _Reader:
         return self._pattern[self.at : self.at + 1]
 
 
+_COMMON = frozenset(" \n.,'\"-:;()")
+
+
 def _is_telling(word: str) -> bool:
-    """Whether a text is likely to lack a word: two letters or more, or one Chinese character."""
-    return len(word) > 1 or (len(word) == 1 and word > "\u2e80")
+    """Whether a text is likely to lack a word: two letters or more, one Chinese character, or a rare sign."""
+    if len(word) != 1:
+        return len(word) > 1
+    return word > "\u2e80" or not (word.isalnum() or word in _COMMON)
+
+
+def is_anchored(pattern: str) -> bool:
+    """Whether a pattern can only match where a text begins."""
+    if not pattern.startswith(r"\A"):
+        return False
+    reader = _Reader(pattern)
+    try:
+        reader.branch()
+    except IndexError:
+        return False
+    return reader.at == len(pattern)

@@ -7,14 +7,17 @@ spacing, quotation marks, or punctuation around and between words.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import regex
 
 _UNWRITTEN = regex.compile(r"[\p{Cf}\uFE0E\uFE0F]+")
-_BREAKS = regex.compile(r"\s*\n\s*\n\s*")
-_SPACES = regex.compile(r"[^\S\n]+|[\x00-\x09\x0b-\x1f\x7f-\x9f]+")
-_LINE_ENDS = regex.compile(r" ?\n ?")
+_BREAKS = re.compile(r"\n{3,}")
+# White space and control characters but the line break and, last, the space: a single space is what is wanted.
+_GAP = r"\x00-\x09\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACES = re.compile(rf"[{_GAP} ]{{2,}}|[{_GAP}]")
+_LINE_ENDS = re.compile(r" ?\n ?")
 _SAME_MARKS = str.maketrans(
     dict.fromkeys("‘’‚‛ʼ′", "'")
     | dict.fromkeys("“”„‟«»‹›「」『』《》〈〉″", '"')
@@ -46,8 +49,8 @@ def fold(text: str) -> str:
         # Case folding can undo NFKC and the other way round, in rare characters.
         folded = _same_marks(unicodedata.normalize("NFKC", text).casefold())
         folded = _tidy(_UNWRITTEN.sub("", folded))
-        if folded == text:
-            break
+        if folded == text or _is_folded(folded):
+            return folded
         text = folded
     return text
 
@@ -81,5 +84,15 @@ def _same_marks(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    text = _LINE_ENDS.sub("\n", _SPACES.sub(" ", text))
-    return _BREAKS.sub("\n\n", text).strip()
+    text = _SPACES.sub(" ", text)
+    # Looking is much cheaper than replacing, and most texts have none of these.
+    if " \n" in text or "\n " in text:
+        text = _LINE_ENDS.sub("\n", text)
+    if "\n\n\n" in text:
+        text = _BREAKS.sub("\n\n", text)
+    return text.strip()
+
+
+def _is_folded(text: str) -> bool:
+    """Whether folding a text, tidied already, once more would change nothing."""
+    return unicodedata.is_normalized("NFKC", text) and text.casefold() == text
