@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from cache import clinc, latency, mooncake, pairs
 from cache.interval import percent, wilson
+from cache.made_traps import make_traps
 from cache.peers_run import ask_peers
 from harness.redis import real_redis
 from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder, open_onnx_embedder
@@ -48,27 +49,30 @@ def make_tier(embedder: OnnxEmbedder) -> tuple[SemanticTier, QuestionIndex]:
     return SemanticTier(index, embedder, threshold=threshold, task_types=frozenset({"faq"}), shadow=False), index
 
 
-async def measure_pairs(embedder: OnnxEmbedder, detail: dict[str, Any], *, peers: bool) -> dict[str, Any]:
-    """Prints and returns hit rates and false-hit rates of all caches."""
+async def measure_pairs(embedder: OnnxEmbedder, detail: dict[str, Any], *, peers: bool, made: int) -> dict[str, Any]:
+    """Prints and returns hit rates and false-hit rates of all caches, on what was held out while guards were made.
+
+    Args:
+        embedder: Turns texts into vectors.
+        detail: Gets the counts.
+        peers: Whether to ask the other caches too.
+        made: Traps made from templates, for each language; paraphrases and other traps are written.
+    """
     rows: dict[str, Any] = {"tiermesh": {}, "gptcache": {}, "redisvl": {}}
-    by_language = {language: pairs.read_pairs(language) for language in ("en", "zh")}
-    everything = [pair for language in by_language.values() for pair in language]
+    written = {language: pairs.read_pairs(language) for language in ("en", "zh")}
+    held_out = {
+        language: [pair for pair in given if pair["part"] == "held_out"] + make_traps(language, "held_out", made)
+        for language, given in written.items()
+    }
+    everything = [pair for language in held_out.values() for pair in language]
     others = await asyncio.to_thread(ask_peers, everything, embedder_folder(os.environ)) if peers else {}
     print(f"\n{'pairs':<32} {'hit rate of paraphrases':<30} {'false hits of lookups':<30}")
     begin = 0
-    for language, given in by_language.items():
-        tier, index = make_tier(embedder)
-        found = await pairs.ask_tiermesh(given, tier, index)
-        hits = [row["hit"] for row in found]
-        ours = pairs.score(given, hits)
+    for language, given in held_out.items():
+        ours = pairs.score(given, await _hits(embedder, given))
         rows["tiermesh"][language] = report(f"tiermesh {language}", ours, detail)
-        for part in ("tuning", "held_out"):
-            chosen = [n for n, pair in enumerate(given) if pair["part"] == part]
-            report(
-                f"tiermesh {language} {part}",
-                pairs.score([given[n] for n in chosen], [hits[n] for n in chosen]),
-                detail,
-            )
+        seen = [pair for pair in written[language] if pair["part"] == "tuning"]
+        report(f"  seen while tuning {language}", pairs.score(seen, await _hits(embedder, seen)), detail)
         for name in ("gptcache", "redisvl"):
             theirs = others.get(name, "not asked: --no-peers")
             if isinstance(theirs, str):
@@ -83,6 +87,11 @@ async def measure_pairs(embedder: OnnxEmbedder, detail: dict[str, Any], *, peers
             report(f"{name} {language} at {threshold:.3f}", pairs.score(given, level), detail)
         begin += len(given)
     return rows
+
+
+async def _hits(embedder: OnnxEmbedder, given: list[dict[str, Any]]) -> list[bool]:
+    tier, index = make_tier(embedder)
+    return [row["hit"] for row in await pairs.ask_tiermesh(given, tier, index)]
 
 
 def report(name: str, counts: dict[str, int], detail: dict[str, Any]) -> dict[str, float]:
@@ -185,7 +194,7 @@ async def run(arguments: argparse.Namespace) -> None:
     fetch(folder, say=print)
     async with open_onnx_embedder(folder) as embedder:
         result = {
-            "pairs": await measure_pairs(embedder, detail, peers=arguments.peers),
+            "pairs": await measure_pairs(embedder, detail, peers=arguments.peers, made=arguments.made),
             "latency": await measure_latency(embedder, detail, sizes=arguments.entries, calls=arguments.calls),
             # Measured where the engine is; the cache service has no part in it.
             "prefix_hit_rate": {"normalised": None, "raw": None},
@@ -207,6 +216,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--clinc-per-intent", type=int, default=100, help="training queries of an intent (default: all)"
+    )
+    parser.add_argument(
+        "--made", type=int, default=4_000, help="traps made from templates, for each language (default: 4000)"
     )
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave the other caches out")
     uvloop.run(run(parser.parse_args()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -59,25 +60,23 @@ def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> lis
 
     rows = []
     for number, pair in enumerate(pairs):
-        row: dict[str, Any] = {}
-        for name, threshold in (("recommended", 0.8), ("any", 0.0)):
-            place = folder / f"gpt-{number}-{name}"
-            place.mkdir()
-            cache = Cache()
-            cache.init(
-                pre_embedding_func=get_prompt,
-                embedding_func=embed,
-                data_manager=get_data_manager(
-                    CacheBase("sqlite", sql_url=f"sqlite:///{place}/sql.db"),
-                    VectorBase("faiss", dimension=384, index_path=str(place / "faiss.index")),
-                ),
-                similarity_evaluation=SearchDistanceEvaluation(),
-                config=Config(similarity_threshold=threshold),
-            )
-            put(pair["stored"], "answer", cache_obj=cache)
-            row[name] = get(pair["asked"], cache_obj=cache) is not None
-        row["similarity"] = float(embed(pair["stored"]) @ embed(pair["asked"]))
-        rows.append({"hit": row["recommended"], "any": row["any"], "similarity": row["similarity"]})
+        place = folder / f"gpt-{number}"
+        place.mkdir()
+        cache = Cache()
+        cache.init(
+            pre_embedding_func=get_prompt,
+            embedding_func=embed,
+            data_manager=get_data_manager(
+                CacheBase("sqlite", sql_url=f"sqlite:///{place}/sql.db"),
+                VectorBase("faiss", dimension=384, index_path=str(place / "faiss.index")),
+            ),
+            similarity_evaluation=SearchDistanceEvaluation(),
+            config=Config(similarity_threshold=0.8),
+        )
+        put(pair["stored"], "answer", cache_obj=cache)
+        hit = get(pair["asked"], cache_obj=cache) is not None
+        shutil.rmtree(place)
+        rows.append({"hit": hit, "similarity": float(embed(pair["stored"]) @ embed(pair["asked"]))})
     return rows
 
 

@@ -13,6 +13,7 @@ from tiermesh.cache.semantic.guards import (
     time,
     wording,
 )
+from tiermesh.cache.semantic.lexicon import chinese, english
 from tiermesh.cache.semantic.question import question_of
 
 REFUSED = [
@@ -100,3 +101,43 @@ def test_asking_whether_is_no_denial_in_chinese():
     for text in ("能不能退款", "有没有折扣", "是不是要预约", "可不可以带狗"):
         assert polarity.negations(question_of(text)) == 0
     assert polarity.negations(question_of("不能退款吗")) == 1
+
+
+@pytest.mark.parametrize("lexicon", [english(), chinese()], ids=["en", "zh"])
+def test_what_stands_for_others_stands_for_itself(lexicon):
+    # A word that is rewritten further would be one thing here and another there.
+    unsettled = {
+        stands: lexicon.rewrite(stands)
+        for stands in lexicon.phrases.values()
+        if lexicon.rewrite(stands) != list(stands)
+    }
+    assert unsettled == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "guard"),
+    [
+        ("Do bananas have seeds?", "Are there seeds in bananas?", None),
+        ("Do bananas have seeds?", "Are there bananas in seeds?", "roles"),
+        ("Does insurance cover dental work?", "Is dental work covered by insurance?", None),
+        ("Does insurance cover dental work?", "Is insurance covered by dental work?", "roles"),
+        ("How do I fix a leaking tap?", "How do I fix a tap that leaks?", None),
+        ("Which lake is the deepest in the world?", "What is the deepest lake in the world?", None),
+        ("How do I get paid?", "How do I pay?", "wording"),
+        ("How long does it take to get a passport?", "How long does a passport take?", None),
+        ("How do I connect my watch to my phone?", "How do I connect my watch with my phone?", None),
+        ("How do I send my watch to my brother?", "How do I send my watch with my brother?", "roles"),
+        ("What happens if I miss a payment?", "I missed a payment, what happens?", None),
+        ("Where do penguins live?", "In which place do penguins live?", None),
+        ("电话是谁发明的", "谁发明了电话", None),
+        ("谁打了他", "他打了谁", "roles"),
+        ("信用卡年费是多少", "信用卡年费多少钱", None),
+        ("苹果有多少", "苹果多少钱", "question_type"),
+        ("怎么把视频转成音频", "视频怎么转换成音频", None),
+        ("怎么把视频转成音频", "怎么把音频转成视频", "roles"),
+    ],
+)
+def test_another_order_is_another_question_only_where_it_changes_who_does_what(one, other, guard):
+    for asked, known in ((one, other), (other, one)):
+        refused = refusal_of(question_of(asked), question_of(known))
+        assert (refused and refused.guard) == guard, refused

@@ -13,6 +13,8 @@ from tiermesh.cache.semantic.question import Question, question_of
 from tiermesh.cache.semantic.records import Record
 from tiermesh.shared.clock import Clock
 
+_SAME_WORDING = 0.2
+
 
 @dataclass(slots=True)
 class Known:
@@ -31,7 +33,14 @@ class Candidate:
 
     known: Known
     similarity: float
-    """Cosine of the embeddings, or 1 for equal wording where there are none."""
+    """Cosine of the vectors, or 1 for equal wording where there are none."""
+    same_wording: bool = False
+    """Whether the two differ in filler, known synonyms and order alone."""
+
+    @property
+    def likeness(self) -> float:
+        """What the threshold is compared with: of equal words a cosine need not say much more."""
+        return likeness_of(self.similarity, same_wording=self.same_wording)
 
 
 @dataclass(slots=True)
@@ -131,7 +140,7 @@ class QuestionIndex:
         if part is None:
             return None
         number = part.by_wording.get(question.signature)
-        similarity = 1.0
+        same_wording, similarity = number is not None, 1.0
         vector = _vector_of(question, vector)
         neighbours = part.neighbours.get(question.language)
         if number is None:
@@ -146,7 +155,7 @@ class QuestionIndex:
             self.remove(known.record.entry)
             return None
         known.used_at = self._clock.monotonic()
-        return Candidate(known, similarity)
+        return Candidate(known, similarity, same_wording)
 
     def _evict(self) -> None:
         sample = [(number, self._worth(self._known[number])) for number in self._keys.sample()]
@@ -154,6 +163,11 @@ class QuestionIndex:
 
     def _worth(self, known: Known) -> Worth:
         return Worth(known.record.cost, len(known.record.text) * 4 + len(known.record.vector), known.used_at)
+
+
+def likeness_of(similarity: float, *, same_wording: bool) -> float:
+    """Returns the likeness of two questions, 0 to 1."""
+    return min(1.0, similarity + _SAME_WORDING) if same_wording else similarity
 
 
 def _vector_of(question: Question, embedding: bytes) -> bytes:

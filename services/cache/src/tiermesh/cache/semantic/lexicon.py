@@ -100,6 +100,9 @@ def _parse(lines: Iterable[tuple[str, str]], *, split: Callable[[str], list[str]
             known = openings if section == "opening" else phrases
             for other in (*others.split("|"), *(() if section == "opening" else (canonical,))):
                 known.setdefault(tuple(split(other)), stands)
+                # `The best way of cleaning` as `the best way to clean`.
+                if section == "frame" and other.rstrip().endswith((" way to", " ways to", " method to", " methods to")):
+                    known.setdefault((*split(other)[:-1], "of"), stands)
         elif section == "opposite":
             one, _, other = text.partition("/")
             pairs.append((one, other))

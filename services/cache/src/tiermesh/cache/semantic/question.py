@@ -111,6 +111,10 @@ _MODAL_WORDS = {
     "can": frozenset({"able", "possible", "allow", "ok"}),
     "must": frozenset({"must", "need", "require"}),
     "howlong": frozenset({"take", "last"}),
+    "howfast": frozenset({"travel", "go"}),
+    "howheavy": frozenset({"weigh"}),
+    "howfar": frozenset({"away"}),
+    "price": frozenset({"price"}),
 }
 """Words that a kind of question says already."""
 _AFTER_WH = frozenset({"city", "building", "file", "amount", "person", "year", "ocean"})
@@ -143,7 +147,7 @@ def _english_kind(tokens: list[str], text: str) -> str:
         if word in _HOW_KINDS:
             return word
         if word == "howmuch":
-            return "price" if "price" in tokens else word
+            return "price" if "price" in tokens else "howheavy" if "weigh" in tokens else word
         if word == "how" and following in {"much", "many"}:
             return "howmuch"
         if word in {"what", "which"} and following in _WHO:
@@ -164,7 +168,8 @@ def _noun_after_which(tokens: list[str]) -> str:
 
 
 def _modal(tokens: list[str]) -> str:
-    head = tokens[:6]
+    # `Is it possible to change it` and `is changing it possible`.
+    head = (*tokens[:6], tokens[-1])
     for word in ("must", "need", "require"):
         if word in head:
             return "must"

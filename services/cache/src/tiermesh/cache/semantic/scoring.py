@@ -7,6 +7,7 @@ import struct
 from tiermesh.cache.ports import Embedder
 from tiermesh.cache.semantic import lexical
 from tiermesh.cache.semantic.guards import refusal_of
+from tiermesh.cache.semantic.index import likeness_of
 from tiermesh.cache.semantic.tier import comparable
 from tiermesh.cache.semantic.tune import Scored
 
@@ -25,12 +26,11 @@ async def score_pair(stored: str, asked: str, *, same: bool, embedder: Embedder)
         return Scored(0.0, True, same)
     refused = refusal_of(other, one) is not None
     if one.language == other.language == "zh":
-        if one.signature == other.signature:
-            return Scored(1.0, refused, same)
         vectors = [lexical.vector_of(question) for question in (one, other)]
     else:
         vectors = [await embedder.embed(question.text) for question in (one, other)]
     if not all(vectors):
         return Scored(0.0, True, same)
     a, b = (struct.unpack(f"{len(vector) // 2}e", vector) for vector in vectors)
-    return Scored(max(0.0, sum(x * y for x, y in zip(a, b, strict=True))), refused, same)
+    cosine = max(0.0, sum(x * y for x, y in zip(a, b, strict=True)))
+    return Scored(likeness_of(cosine, same_wording=one.signature == other.signature), refused, same)

@@ -23,7 +23,7 @@ _IRREGULAR = {
 }  # fmt: skip
 _VOWELS = set("aeiou")
 _SILENT = (
-    "at", "iz", "us", "ag", "ang", "uc", "iv", "ov", "ac", "ur", "uir", "id", "ok", "ak", "ot", "it", "ar", "ir", "ulat",
+    "clud", "at", "iz", "us", "ag", "ang", "uc", "iv", "ov", "ac", "ur", "uir", "id", "ok", "ak", "ot", "it", "ar", "ir", "ulat",
     "let", "ibl", "abl", "olv", "as", "os", "in", "il", "ul", "eez",
 )  # fmt: skip
 """Ends of words that lost an e before their ending."""

@@ -95,7 +95,7 @@ class SemanticTier:
         candidate = self.index.best(partition_of(tenant, digest), question, vector)
         if candidate is None:
             return NO_MATCH
-        if candidate.similarity < self._threshold:
+        if candidate.likeness < self._threshold:
             return Match(candidate, "threshold")
         refusal = refusal_of(question, candidate.known.question)
         if refusal is not None:

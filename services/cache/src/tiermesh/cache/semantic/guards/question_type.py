@@ -8,6 +8,8 @@ _SHOULD = frozenset({"should", "ought", "shall", "must"})
 _CAN = frozenset({"can", "could", "may", "might", "able", "possible"})
 _MOODS = _SHOULD | _CAN | {"will", "would"}
 _ASKS = frozenset({"how", "why", "when", "where", "who"})
+_FEE = frozenset("费价款金租")
+"""What is counted in money whether one says so or not."""
 _ALIKE = (frozenset({"what", "do"}),)
 
 
@@ -15,6 +17,8 @@ def refuse(asked: Question, known: Question) -> str | None:
     """Refuses questions of different kinds."""
     if asked.kind == known.kind:
         return _modality(asked, known)
+    if {asked.kind, known.kind} == {"多少", "多少钱"} and _FEE & set("".join(asked.content)):
+        return None
     if any({asked.kind, known.kind} <= kinds for kinds in _ALIKE) and _is_noun_phrase(asked) and _is_noun_phrase(known):
         return None
     return f"{asked.kind} and {known.kind}"

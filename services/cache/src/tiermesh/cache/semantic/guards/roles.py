@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tiermesh.cache.semantic.question import Question
 
 _MARKS = {
@@ -14,12 +16,23 @@ _MARKS = {
 _SKIPPED = frozenset({"the", "a", "an", "my", "your", "our", "their", "his", "her", "this", "these", "do", "of", "的"})
 _PLACES = frozenset({"in", "on", "at", "for", "with"})
 _SUBJECT_OR_OBJECT = frozenset({"谁", "什么"})
-_HOW_ZH = frozenset({"怎么", "怎么办", "哪里", "什么时候", "为什么", "多久"})
+_HOW_ZH = frozenset({"怎么", "怎么办", "哪里", "什么时候", "为什么", "多久", "多少", "多少钱"})
 _EITHER_WAY = frozenset({"howfar"})
 _STATES = frozenset({"忘记", "丢", "坏"})
 _DEEDS = frozenset({"how", "howlong", "howoften"})
+_CASE_FIRST = re.compile(r"[,.;:] +(?:so )?(?:what|how|where|who|when)\b", re.IGNORECASE)
+_NAMED_DEEDS = frozenset({"how", "howlong", "price"})
 _TWO = 2
+_JOINING = frozenset({"connect", "pair", "link", "sync", "compare"})
+"""Deeds to two things alike: to connect it to, or with, another is the same."""
+_DONE = frozenset({
+    "made", "built", "sold", "sent", "won", "done", "known", "bought", "paid", "held", "led", "found", "kept", "lost", "caught",
+    "taught", "told", "hit", "cut", "set", "read", "run", "put", "spent", "shot", "worn", "born", "drawn", "thrown", "shown",
+})  # fmt: skip
+"""Participles without an ending that shows it."""
+_BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 _DOES = frozenset({"do", "does", "did"})
+_RELATIVE = (["that"], ["which"], ["that", "is"], ["which", "is"])
 _PERSONS = {
     "i": "i", "me": "i", "we": "i", "us": "i", "myself": "i", "my": "my", "mine": "my", "our": "my", "ours": "my",
     "you": "you", "yourself": "you", "your": "your", "yours": "your",
@@ -33,8 +46,9 @@ _THIRD = frozenset({"he", "him", "his", "she", "her", "hers", "they", "them", "t
 def refuse(asked: Question, known: Question) -> str | None:
     """Refuses where shared words change places, or parts, in a way that can change who does what."""
     one, other = parts(asked), parts(known)
+    joined = _JOINING & set(asked.content) and _JOINING & set(known.content)
     for token in one.keys() & other.keys():
-        if one[token] != other[token]:
+        if one[token] != other[token] and not (joined and {one[token], other[token]} == {"with", "to"}):
             return f"{one[token]} and {other[token]} {token}"
     return _order(asked, known, one, other) or _person(asked, known)
 
@@ -58,12 +72,20 @@ def parts(question: Question) -> dict[str, str]:
 
 def _order(asked: Question, known: Question, one: dict[str, str], other: dict[str, str]) -> str | None:
     is_named = bool({"是", "有"} & set(asked.words) & set(known.words))
+    if asked.kind == "谁" and _is_cleft(asked) != _is_cleft(known):
+        # `电话是谁发明的` and `谁发明了电话`: the thing is named first, and who did it is still asked.
+        plain = known if _is_cleft(asked) else asked
+        if _before_frame(plain) == 0 and set(asked.content) == set(known.content):
+            return None
     if asked.kind in _SUBJECT_OR_OBJECT and not is_named and _before_frame(asked) != _before_frame(known):
         return "one asks who does it, the other to whom"
     shared = set(asked.content) & set(known.content)
-    mine = [token for token in asked.content if token in shared]
-    theirs = [token for token in known.content if token in shared]
-    if mine == theirs:
+    mine = [token for token in _active(asked) if token in shared]
+    theirs = [token for token in _active(known) if token in shared]
+    if "there" in {*asked.words} ^ {*known.words} and _owner(asked) | _owner(known):
+        # `Do bananas have seeds` and `are there seeds in bananas`; not `are there bananas in seeds`.
+        return None if len(mine) == _TWO and mine == theirs[::-1] else "who has it and what is had change places"
+    if mine == theirs or _is_relative(asked, known, mine, theirs):
         return None
     place = {token: at for at, token in enumerate(theirs)}
     swapped = [
@@ -77,8 +99,48 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
     return f"{swapped[0][0]} and {swapped[0][1]} change places"
 
 
+def _is_cleft(question: Question) -> bool:
+    text = question.text.rstrip("?？ ")
+    return ("是谁" in text or "由谁" in text) and text.endswith("的")
+
+
+def _active(question: Question) -> list[str]:
+    """Returns the content in the order of the active voice: `is it covered by insurance` as `insurance cover it`."""
+    tokens, content = question.tokens, list(question.content)
+    words = question.words
+    mark = "by" if "by" in words else "in" if {"included", "contained"} & set(words) else ""
+    if question.language != "en" or tokens.count(mark) != 1 or words.count(mark) != 1 or not _BE & set(words):
+        return content
+    done = words[words.index(mark) - 1]
+    if mark == "in" and done not in {"included", "contained"}:
+        return content
+    if not done.endswith(("ed", "en")) and done not in _DONE:
+        return content
+    at = tokens.index(mark)
+    before = [token for token in tokens[:at] if token in content]
+    after = [token for token in tokens[at + 1 :] if token in content]
+    if not before or not after or tokens[at - 1] != before[-1] or len(before) + len(after) != len(content):
+        return content
+    return [*after, before[-1], *before[:-1]]
+
+
+def _is_relative(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
+    """Tells whether all that moved is a deed that says which thing: `a leaking tap`, `a tap that leaks`."""
+    moved = [at for at, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
+    if asked.language != "en" or len(moved) != _TWO or mine[moved[0]] != theirs[moved[1]]:
+        return False
+    first, second = mine[moved[0]], mine[moved[1]]
+    for one, other in ((asked, known), (known, asked)):
+        pair = (first, second) if one is asked else (second, first)
+        if f"{pair[0]}ing" in one.words and _between(one, *pair) == [] and _between(other, *pair[::-1]) in _RELATIVE:
+            return True
+    return False
+
+
 def _is_explained(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
     """Tells whether the words merely moved: all else may be another who, and another whom."""
+    if asked.language == "en" and (_is_superlative(asked, known, mine, theirs) or _is_given_case(asked, known)):
+        return True
     if not any(mine[at:] + mine[:at] == theirs for at in range(1, len(mine))):
         return _is_genitive(asked, known, mine, theirs)
     if asked.language == "zh":
@@ -94,7 +156,43 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
         or _is_genitive(asked, known, mine, theirs)
         or asked.kind in _EITHER_WAY
         or (asked.kind in _DEEDS and ("be" in asked.words) != ("be" in known.words))
+        or (asked.kind in _DEEDS and _has_it_done(asked) != _has_it_done(known))
+        or (asked.kind in _NAMED_DEEDS and _is_named_deed(asked) != _is_named_deed(known))
         or (asked.kind == "is" and ("it" in asked.words) != ("it" in known.words))
+    )
+
+
+def _owner(question: Question) -> set[str]:
+    tokens = question.tokens
+    return set(tokens[: tokens.index("have")]) & set(question.content) if "have" in tokens else set()
+
+
+def _is_given_case(asked: Question, known: Question) -> bool:
+    # `What happens if I miss a payment` and `I missed a payment, what happens`.
+    for one, other in ((asked, known), (known, asked)):
+        if "if" in one.words and "if" not in other.words and _CASE_FIRST.search(other.text):
+            return True
+    return False
+
+
+def _has_it_done(question: Question) -> bool:
+    # `Get my license renewed` is to renew it.
+    return bool({"get", "have"} & set(question.words)) and question.words[-1].endswith("ed")
+
+
+def _is_named_deed(question: Question) -> bool:
+    # `A battery replacement` is to replace a battery.
+    return any(word.endswith(("ment", "tion", "wal", "val")) for word in question.words)
+
+
+def _is_superlative(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
+    """Tells whether one asks which thing is most, and the other for the thing that is: `which lake is the deepest`."""
+    if asked.kind not in {"what", "who"} or _MARKS.keys() & {*asked.words, *known.words}:
+        return False
+    return any(
+        one[0] == other[1] and one[1] == other[0] and one[0].endswith("est") and one[2:] == other[2:]
+        for one, other in ((mine, theirs), (theirs, mine))
+        if len(one) > 1
     )
 
 

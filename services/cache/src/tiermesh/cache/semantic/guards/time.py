@@ -20,7 +20,7 @@ _NOW_EN = re.compile(
     r"weather|forecast|temperature outside|traffic|exchange rate|stock price|share price|"
     r"(?:bitcoin|btc|ethereum|gold|oil|gas|stock|share|silver) prices?|price of (?:bitcoin|btc|ethereum|gold|oil|gas)|"
     r"(?:days|weeks|months|hours|time|long) (?:are |is )?(?:left|until|till|to go)|until \w+(?: day)?\??$|countdown|from now|how soon|"
-    r"news|headlines|score|trending|live|my balance|balance of my|where is my|is my \w+ (?:here|there|ready|done|open|closed))\b"
+    r"news|headlines|score|trending|live (?:scores?|streams?|updates?|results?|coverage|broadcasts?|feeds?|rates?|prices?|traffic)|my balance|balance of my|where is my|is my \w+ (?:here|there|ready|done|open|closed))\b"
 )
 _NOW_ZH = re.compile(
     "今天|今日|今晚|今早|今年|今夜|昨天|昨日|昨晚|前天|明天|明日|明晚|明早|后天|明年|去年|前年|后年|现在|目前|当前|眼下|此刻|"
