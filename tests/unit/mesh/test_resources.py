@@ -6,6 +6,7 @@ import pytest
 from envoy.config.core.v3 import base_pb2 as core
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
+from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2
 from google.protobuf import descriptor_pb2
 from harness.xds import CDS, EDS, LDS, RDS
 from tiermesh.mesh.api_keys import ApiKeys
@@ -115,6 +116,17 @@ def test_engines_are_balanced_by_their_reports_where_the_tier_says_so():
     reported = config(tiers=[{"name": "l1", "backend": "rules", "balancing": "load_reports"}])
     assert balancing(make_cluster(reported, "engine-l1"))[0] == "client_side_weighted_round_robin"
     assert balancing(make_cluster(reported, "router"))[0] == "least_request"
+
+
+def test_prompts_that_begin_alike_go_to_one_replica_where_the_tier_says_so():
+    affine = config(tiers=[{"name": "l1", "backend": "rules", "balancing": "prefix_affinity"}])
+    cluster = make_cluster(affine, "engine-l1")
+    assert balancing(cluster) == ["maglev", "round_robin"]
+    policy = maglev_pb2.Maglev()
+    assert cluster.load_balancing_policy.policies[0].typed_extension_config.typed_config.Unpack(policy)
+    # Without a bound, one popular prefix would queue at its replica while the others idle.
+    assert policy.consistent_hashing_lb_config.hash_balance_factor.value == 150
+    assert balancing(make_cluster(affine, "router"))[0] == "least_request"
 
 
 def test_an_ejected_replica_stays_away_although_it_passes_its_health_checks():

@@ -11,6 +11,7 @@ from envoy.extensions.load_balancing_policies.client_side_weighted_round_robin.v
     client_side_weighted_round_robin_pb2,
 )
 from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
+from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2
 from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_pb2
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
@@ -20,6 +21,8 @@ from tiermesh.shared.endpoints import ROUTER, cluster_host, engine_cluster
 
 _HTTP2_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _WINDOW_BYTES = 1024 * 1024
+_MOST_PERCENT_OF_AVERAGE = 150
+"""A replica that has more in hand than this passes prompts on, KV cache or not."""
 
 
 def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
@@ -100,6 +103,14 @@ def _balancing(config: TiermeshConfig, name: str) -> dict[str, Any]:
             },
         )
         policies = [("envoy.load_balancing_policies.client_side_weighted_round_robin", reported)]
+    if name in tiers and tiers[name].balancing == "prefix_affinity":
+        # Consistent hashing with bounded loads (Mirrokni et al., arXiv:1608.01350). Maglev (Eisenbud et al., NSDI 2016)
+        # rather than a ring: Envoy's ring gives the replicas that are left more places on it when one is gone, which moves
+        # a sixth of the others' prefixes, too.
+        hashed = typed(
+            maglev_pb2.Maglev, {"consistent_hashing_lb_config": {"hash_balance_factor": _MOST_PERCENT_OF_AVERAGE}}
+        )
+        policies = [("envoy.load_balancing_policies.maglev", hashed)]
     # Proxyless gRPC takes the first that it knows, and does not know the first.
     policies.append(("envoy.load_balancing_policies.round_robin", typed(round_robin_pb2.RoundRobin)))
     extensions = [{"typed_extension_config": {"name": kind, "typed_config": policy}} for kind, policy in policies]

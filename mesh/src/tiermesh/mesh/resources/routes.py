@@ -15,7 +15,7 @@ from tiermesh.mesh.resources.replica_choice import REPLICA_FILTER, make_replica_
 from tiermesh.mesh.resources.transcoder import SERVICES
 from tiermesh.shared.config import DeadlineConfig, TiermeshConfig
 from tiermesh.shared.endpoints import ROUTER, cluster_names, replica_count
-from tiermesh.shared.headers import BATCH, PRIORITY
+from tiermesh.shared.headers import BATCH, PREFIX, PRIORITY
 
 INGRESS_ROUTES, MESH_ROUTES = "ingress", "mesh"
 
@@ -126,6 +126,8 @@ def _mesh_host(cluster: str, *, alone: bool) -> list[dict[str, Any]]:
     endless = {**always, "idle_timeout": "0s", "retry_policy": _retry(_GONE)}
     ordinary = {
         **always,
+        # Counts only for clusters that balance by hash.
+        **({"hash_policy": [{"header": {"header_name": PREFIX}}]} if cluster.startswith("engine-") else {}),
         # The one layer that tries again. Envoy does so only while nothing has been sent to the caller. A replica that
         # has said UNAVAILABLE is not asked the same once more.
         "retry_policy": _retry(_GONE if alone else f"unavailable,{_GONE}"),

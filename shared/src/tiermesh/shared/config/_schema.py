@@ -209,9 +209,11 @@ class TierConfig(_Section):
     length_buckets: bool = False
     """Whether prompts of like length are started one after the other. For backends that pad a batch to its longest
     prompt; vLLM does not."""
-    balancing: Literal["least_request", "load_reports"] = "least_request"
+    balancing: Literal["least_request", "load_reports", "prefix_affinity"] = "least_request"
     """How Envoy chooses among the tier's replicas. `least_request`: the one with the fewest requests of this Envoy.
-    `load_reports`: by the load that replicas report, for many Envoys in front of the same replicas."""
+    `load_reports`: by the load that replicas report, for many Envoys in front of the same replicas. `prefix_affinity`:
+    prompts that begin alike go to one replica, whose KV cache has their beginning, until it has half as much again
+    in hand as all have on average."""
     interactive_requests: Requests | None = None
     """Circuit breaker: most requests that one Envoy lets be under way to the tier while someone waits for them. None takes
     `breakers.interactive_requests`."""

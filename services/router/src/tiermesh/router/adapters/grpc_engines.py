@@ -11,10 +11,11 @@ from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.endpoints import engine_cluster
-from tiermesh.shared.headers import BATCH, PRIORITY
+from tiermesh.shared.headers import BATCH, PREFIX, PRIORITY
+from tiermesh.shared.prefix import shared_prefix
 from tiermesh.shared.rpc import call_stream
 
-_BATCH = ((PRIORITY, BATCH),)
+_BATCH = (PRIORITY, BATCH)
 
 
 class GrpcEnginePool:
@@ -48,7 +49,7 @@ class GrpcEnginePool:
             budget=budget,
             tracer=self._tracer,
             on_span=lambda span: span.set_attribute("tiermesh.tier", tier),
-            metadata=_BATCH if request.priority == chat_pb2.PRIORITY_BATCH else (),
+            metadata=_metadata(request),
         )
         return _one_by_one(responses)
 
@@ -62,3 +63,8 @@ async def _one_by_one(
             yield response
             for event in response.following:
                 yield event
+
+
+def _metadata(request: engine_pb2.GenerateRequest) -> tuple[tuple[str, str], ...]:
+    prefix = (PREFIX, shared_prefix(request.messages))
+    return (prefix, _BATCH) if request.priority == chat_pb2.PRIORITY_BATCH else (prefix,)
