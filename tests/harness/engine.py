@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal
 
-from tiermesh.engine.ports import Lane, Piece, Prompt, Sampling, Turn
+from tiermesh.engine.ports import Lane, Piece, PrefixCache, Prompt, Sampling, Turn
 from tiermesh.shared.errors import TiermeshError
 
 Step = Piece | TiermeshError | asyncio.Event | float
@@ -24,6 +24,7 @@ class ScriptedBackend:
     kind: Literal["simulated"] = "simulated"
     simulated = True
     kv_cache_utilization = 0.5
+    prefix_cache = PrefixCache(queried=200, hits=90)
 
     def __init__(self, *steps: Step, prompt_tokens: int = 10) -> None:
         self.steps: Sequence[Step] = steps

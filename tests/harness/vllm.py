@@ -73,8 +73,8 @@ def engine_python() -> str:
 
 
 @contextmanager
-def running_engines(folder: Path) -> Iterator[dict[str, EngineProcess]]:
-    """Runs two engines side by side, by tier, each on a core of its own; both are SERVING."""
+def running_engines(folder: Path, tiers: tuple[str, ...] = ("l1", "l2")) -> Iterator[dict[str, EngineProcess]]:
+    """Runs engines side by side, by tier, each on a core of its own; all are SERVING."""
     python = engine_python()
     config = folder / "mesh.yaml"
     config.write_text(CONFIG)
@@ -84,7 +84,7 @@ def running_engines(folder: Path) -> Iterator[dict[str, EngineProcess]]:
     base = free_port_base()
     started: dict[str, EngineProcess] = {}
     try:
-        for number, tier in enumerate(("l1", "l2")):
+        for number, tier in enumerate(tiers):
             target, log = f"127.0.0.1:{base + number}", folder / f"{tier}.log"
             arguments = ["--config", str(config), "--state", str(folder), "--tier", tier, "--listen", target]
             with log.open("wb") as output:

@@ -297,6 +297,7 @@ async def test_load_is_reported_at_once_and_at_every_change():
         while after.running_count:
             after = await anext(reports)
         assert (after.generated_token_count, after.kv_cache_utilization) == (1, 0.0)
+        assert (after.prefix_queried_token_count, after.prefix_hit_token_count) == (200, 90)
         watch.cancel()
 
 

@@ -6,7 +6,14 @@ import unicodedata
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.shared.canonical import canonical_bytes, canonical_json, canonical_text, fingerprint
+from tiermesh.shared.canonical import (
+    canonical_bytes,
+    canonical_json,
+    canonical_json_text,
+    canonical_messages,
+    canonical_text,
+    fingerprint,
+)
 
 SCOPE = {"tenant": "a", "model": "auto", "version": "1"}
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
@@ -209,3 +216,65 @@ def test_no_text_can_stand_for_structure():
 def test_the_scope_counts_and_its_order_does_not(one, other):
     assert (canon(user("x"), scope=one) == canon(user("x"), scope=other)) == (one == other)
     assert canon(user("x"), scope=dict(reversed(one.items()))) == canon(user("x"), scope=one)
+
+
+def _reordered(value):
+    if isinstance(value, dict):
+        return {key: _reordered(value[key]) for key in reversed(list(value))}
+    return [_reordered(item) for item in value] if isinstance(value, list) else value
+
+
+@st.composite
+def told_otherwise(draw):
+    """A conversation and the same in other bytes."""
+    conversation = draw(messages)
+    again = []
+    for told in conversation:
+        other = chat_pb2.Message()
+        other.CopyFrom(told)
+        other.content = unicodedata.normalize("NFD", told.content).replace("\n", "\r\n")
+        if told.content.strip():
+            other.content += draw(st.sampled_from(["", " ", "\n", "\t \n\u3000"]))
+        other.name = unicodedata.normalize("NFD", told.name)
+        for call in other.tool_calls:
+            try:
+                value = json.loads(call.arguments_json)
+            except ValueError:
+                continue
+            call.arguments_json = json.dumps(_reordered(value), indent=draw(st.sampled_from([None, 2])))
+        again.append(other)
+    return conversation, again
+
+
+@given(told_otherwise())
+def test_engines_read_the_same_bytes_wherever_the_key_is_the_same(pair):
+    conversation, again = pair
+    assume(canon(conversation) == canon(again))
+    one, two = canonical_messages(conversation), canonical_messages(again)
+    assert [m.SerializeToString(deterministic=True) for m in one] == [
+        m.SerializeToString(deterministic=True) for m in two
+    ]
+
+
+@given(messages)
+def test_what_engines_read_has_the_key_of_what_was_asked(conversation):
+    read = canonical_messages(conversation)
+    assert canon(read) == canon(conversation)
+    assert [id(m) for m in canonical_messages(read)] == [id(m) for m in read], "twice is once"
+
+
+@given(json_object)
+def test_json_for_engines_says_the_same(value):
+    written = json.dumps(value)
+    assert canonical_json(canonical_json_text(written)) == canonical_json(written)
+
+
+def test_json_for_engines_keeps_numbers_as_they_were_written():
+    assert canonical_json_text('{ "b": 1.50, "a": [1e5, -0, "\\u00e9", "\\ud800"] }') == (
+        '{"a":[1e5,0,"\u00e9","\\ud800"],"b":1.50}'
+    )
+    assert canonical_json_text("{not json") == "{not json"
+
+
+def test_half_a_surrogate_pair_in_arguments_has_a_key():
+    assert canon(assistant('{"a": "\\ud800"}')) != canon(assistant('{"a": "\\ud801"}'))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tiermesh.api.common.v1 import chat_pb2
@@ -42,7 +42,9 @@ def canonical_bytes(
             the version of the tiers.
     """
     document = [_FORMAT, sorted(scope.items()), [_message(message) for message in messages], _sampling(sampling)]
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def fingerprint(
@@ -70,6 +72,63 @@ def canonical_json(text: str) -> tuple[str, str]:
         return "json", json.dumps(_tagged(value), ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return "text", text
+
+
+def canonical_messages(messages: Iterable[chat_pb2.Message]) -> Sequence[chat_pb2.Message]:
+    """Returns a conversation as engines read it: messages of the same meaning have the same bytes.
+
+    What an engine renders is then the same to the byte, so that its prefix cache finds it. A message that
+    is canonical already is returned itself.
+    """
+    return [_canonical_message(message) for message in messages]
+
+
+def canonical_json_text(text: str) -> str:
+    """Returns a JSON text with sorted keys and without spacing; numbers stay as they were written.
+
+    What `canonical_json` does not understand stays as it is.
+    """
+    try:
+        value = json.loads(text, parse_float=_Number, parse_constant=_refuse, object_pairs_hook=_without_repeated_keys)
+        return _written(value)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _canonical_message(message: chat_pb2.Message) -> chat_pb2.Message:
+    content = canonical_text(message.content).rstrip(_END_SPACE)
+    if message.content and not content:
+        # Nothing but white space is still something, and no engine has to bear an empty message.
+        content = " "
+    name = canonical_text(message.name)
+    calls = [canonical_json_text(call.arguments_json) for call in message.tool_calls]
+    if (
+        content == message.content
+        and name == message.name
+        and all(new == call.arguments_json for new, call in zip(calls, message.tool_calls, strict=True))
+    ):
+        return message
+    copy = chat_pb2.Message()
+    copy.CopyFrom(message)
+    copy.content, copy.name = content, name
+    for new, call in zip(calls, copy.tool_calls, strict=True):
+        call.arguments_json = new
+    return copy
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(key)}:{_written(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, _Number):
+        return str(value)
+    return _quoted(canonical_text(value)) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    # Half a surrogate pair, which JSON can say with an escape, has no UTF-8.
+    return json.dumps(text, ensure_ascii=any("\ud800" <= character <= "\udfff" for character in text))
 
 
 def _message(message: chat_pb2.Message) -> list[Any]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.shared.canonical import canonical_text
 from tiermesh.shared.config import DynamicField
 
 DELIMITER = "\n\n--- request ---\n"
@@ -45,9 +46,9 @@ class Split:
 
 
 def split(text: str, fields: Sequence[DynamicField]) -> Split:
-    """Takes the dynamic parts out of a text. A text without any is returned as it is."""
+    """Takes the dynamic parts out of a text, in its canonical form. A text without any is returned as it is."""
     moved: list[tuple[DynamicField, str]] = []
-    rest = text
+    rest = canonical_text(text)
     for field in fields:
         parts: list[str] = []
 

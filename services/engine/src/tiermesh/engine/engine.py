@@ -13,7 +13,7 @@ from tiermesh.engine.forecast import Forecast, Sample
 from tiermesh.engine.hopeless import HopelessWork, Verdict
 from tiermesh.engine.limits import answer_limit
 from tiermesh.engine.load import Changes, Load
-from tiermesh.engine.ports import Backend, Finish, Lane, Piece, Prompt, Sampling, Turn
+from tiermesh.engine.ports import Backend, Finish, Lane, Piece, PrefixCache, Prompt, Sampling, Turn
 from tiermesh.engine.waiting import WaitingLine
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
@@ -149,6 +149,7 @@ class Engine:
     def load(self) -> Load:
         """Returns the load at this moment."""
         running = self._admission.running_count
+        prefixes = self._backend.prefix_cache if self._backend else PrefixCache()
         return Load(
             running=running,
             waiting=self._admission.waiting_count,
@@ -160,6 +161,8 @@ class Engine:
             generated_tokens=self._generated,
             hopeless=self._hopeless.count,
             hopeless_finished=self._hopeless.finished,
+            prefix_queried_tokens=prefixes.queried,
+            prefix_hit_tokens=prefixes.hits,
         )
 
     async def answer(self, request: Request, budget: Budget) -> AsyncGenerator[Event]:

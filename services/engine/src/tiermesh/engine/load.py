@@ -23,6 +23,10 @@ class Load:
     """Prompts since start whose predicted end was past their deadline."""
     hopeless_finished: int = 0
     """Those of them that ended in time after all."""
+    prefix_queried_tokens: int = 0
+    """Prompt tokens since start that were looked for in the backend's prefix cache."""
+    prefix_hit_tokens: int = 0
+    """Those of them whose KV cache was found."""
 
 
 class Changes:

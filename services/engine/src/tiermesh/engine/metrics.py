@@ -86,6 +86,12 @@ class EngineMetrics:
                 "Tokens generated, whether anyone got them or not, by `tier`.",
                 lambda now: now.generated_tokens,
             ),
+            (
+                "prefix_cache.queried",
+                "Prompt tokens that the backend looked for in its prefix cache, by `tier`.",
+                lambda now: now.prefix_queried_tokens,
+            ),
+            ("prefix_cache.hits", "Those of them that it found there, by `tier`.", lambda now: now.prefix_hit_tokens),
         ):
             made.create_observable_counter(
                 f"tiermesh.engine.{name}", [self._observe(load, read)], description=description

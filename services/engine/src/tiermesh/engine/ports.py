@@ -112,6 +112,16 @@ class Piece:
     """Seconds spent on turning tokens into `text` and `scores`, where the backend tells that apart from decoding."""
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """What a backend's own prefix cache has done since start."""
+
+    queried: int = 0
+    """Prompt tokens that were looked for."""
+    hits: int = 0
+    """Those of them whose KV cache was found."""
+
+
 class Backend(Protocol):
     """Answers prompts. One per process; constructed by an `open` that only `app.py` calls."""
 
@@ -128,6 +138,11 @@ class Backend(Protocol):
     @property
     def kv_cache_utilization(self) -> float:
         """Share of the KV cache in use, 0 to 1; 0 where there is none."""
+        ...
+
+    @property
+    def prefix_cache(self) -> PrefixCache:
+        """What its prefix cache has done, warm-up included; zeros where it has none."""
         ...
 
     async def warm_up(self) -> None:

@@ -169,6 +169,8 @@ def from_load(load: Load, *, instance: str) -> engine_pb2.WatchLoadResponse:
         generated_token_count=load.generated_tokens,
         hopeless_count=load.hopeless,
         hopeless_finished_count=load.hopeless_finished,
+        prefix_queried_token_count=load.prefix_queried_tokens,
+        prefix_hit_token_count=load.prefix_hit_tokens,
     )
 
 

@@ -6,6 +6,7 @@ from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.router.call import Call
 from tiermesh.router.tier_attempt import TOP_LOGPROBS
+from tiermesh.shared.canonical import canonical_messages
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.dynamic import engine_messages
 
@@ -18,11 +19,11 @@ def engine_request(call: Call, tier: TierConfig, *, judged: bool) -> engine_pb2.
         tier: Tier to ask; its answer limit counts.
         judged: Whether the answer is to be judged, for which the engine tells log-probabilities.
     """
-    dynamic = call.snapshot.config.dynamic_fields
+    dynamic, messages = call.snapshot.config.dynamic_fields, call.request.messages
     request = engine_pb2.GenerateRequest(
         request_id=f"{call.caller.request_id}/{tier.name}",
         tenant=call.caller.tenant,
-        messages=engine_messages(call.request.messages, dynamic) if dynamic else call.request.messages,
+        messages=canonical_messages(engine_messages(messages, dynamic) if dynamic else messages),
         sampling=call.request.sampling,
         priority=call.request.priority or chat_pb2.PRIORITY_INTERACTIVE,
     )

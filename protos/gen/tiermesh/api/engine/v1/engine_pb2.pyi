@@ -243,6 +243,8 @@ class WatchLoadResponse(_message.Message):
     HOPELESS_COUNT_FIELD_NUMBER: _builtins.int
     HOPELESS_FINISHED_COUNT_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
+    PREFIX_QUERIED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PREFIX_HIT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     running_count: _builtins.int
     """Prompts being generated."""
     waiting_count: _builtins.int
@@ -263,6 +265,10 @@ class WatchLoadResponse(_message.Message):
     """Those of them that were let in and ended within their deadline: where the prediction was wrong."""
     instance: _builtins.str
     """Which process of the tier this is: a name that no other has, and that changes when it restarts."""
+    prefix_queried_token_count: _builtins.int
+    """Prompt tokens since start that the backend has looked for in its prefix cache; 0 where it has none."""
+    prefix_hit_token_count: _builtins.int
+    """Those of them whose KV cache it found."""
     def __init__(
         self,
         *,
@@ -276,10 +282,12 @@ class WatchLoadResponse(_message.Message):
         hopeless_count: _builtins.int = ...,
         hopeless_finished_count: _builtins.int = ...,
         instance: _builtins.str = ...,
+        prefix_queried_token_count: _builtins.int = ...,
+        prefix_hit_token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "hopeless_count", b"hopeless_count", "hopeless_finished_count", b"hopeless_finished_count", "instance", b"instance", "kv_cache_utilization", b"kv_cache_utilization", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "generated_token_count", b"generated_token_count", "hopeless_count", b"hopeless_count", "hopeless_finished_count", b"hopeless_finished_count", "instance", b"instance", "kv_cache_utilization", b"kv_cache_utilization", "prefix_hit_token_count", b"prefix_hit_token_count", "prefix_queried_token_count", b"prefix_queried_token_count", "queue_limit", b"queue_limit", "running_count", b"running_count", "slot_count", b"slot_count", "waiting_count", b"waiting_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

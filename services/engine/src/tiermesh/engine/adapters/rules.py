@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from tiermesh.engine.ports import Finish, Lane, Piece, Prompt, Sampling, Turn
+from tiermesh.engine.ports import Finish, Lane, Piece, PrefixCache, Prompt, Sampling, Turn
 from tiermesh.engine.tokens import count_tokens, split_tokens
 from tiermesh.shared.config import ConfigError
 from tiermesh.shared.errors import ModelLoadFailed, NotApplicable
@@ -32,6 +32,7 @@ class RulesBackend:
     kind: Literal["rules"] = "rules"
     simulated = False
     kv_cache_utilization = 0.0
+    prefix_cache = PrefixCache()
 
     def __init__(self, rules: CurrentRules) -> None:
         self._rules = rules

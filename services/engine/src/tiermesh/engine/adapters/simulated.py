@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiermesh.engine.adapters.simulated_text import Script, write_script
-from tiermesh.engine.ports import Finish, Lane, Piece, Prompt, Sampling, Turn
+from tiermesh.engine.ports import Finish, Lane, Piece, PrefixCache, Prompt, Sampling, Turn
 from tiermesh.engine.tokens import count_tokens
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
@@ -78,6 +78,9 @@ class SimulatedBackend:
     async def open(cls, tier: TierConfig, *, clock: Clock) -> AsyncIterator[SimulatedBackend]:
         """Opens the backend; nothing needs closing."""
         yield cls(tier, clock=clock)
+
+    prefix_cache = PrefixCache()
+    """It reads no prompts, so there is nothing to find."""
 
     @property
     def kv_cache_utilization(self) -> float:

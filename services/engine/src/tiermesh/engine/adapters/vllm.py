@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tiermesh.engine.adapters.token_bytes import TokenBytes
 from tiermesh.engine.adapters.vllm_stats import VllmStats, keep_stats
-from tiermesh.engine.ports import Alternative, Finish, Lane, Piece, Prompt, Sampling, TokenScore, Turn
+from tiermesh.engine.ports import Alternative, Finish, Lane, Piece, PrefixCache, Prompt, Sampling, TokenScore, Turn
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import (
@@ -79,6 +79,11 @@ class VllmBackend:
     def kv_cache_utilization(self) -> float:
         """Share of the KV cache in use."""
         return self._stats.kv_cache_utilization
+
+    @property
+    def prefix_cache(self) -> PrefixCache:
+        """What vLLM's prefix cache has done."""
+        return PrefixCache(self._stats.prefix_queried_tokens, self._stats.prefix_hit_tokens)
 
     async def warm_up(self) -> None:
         """Answers one prompt in each script, greedy and sampled, so that kernels and tables are ready."""
