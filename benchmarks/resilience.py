@@ -13,8 +13,8 @@ Parts, in this order; docs/operations/faults.md says what each does:
     overshoot    how far past its deadline a request ends when one in ten meets a fault, over the wire through Envoy
     overload     useful answers at three times the capacity, on real processes, and their memory
 
-Writes benchmarks/out/resilience.json, where what has not been run is null, and what else is known of each part to
-benchmarks/out/resilience-details.json. Exits with 1 where an answer was wrong or lost, or something did not recover.
+Writes benchmarks/out/resilience.json, where what has not been run is null (with --update, what an earlier run found), and
+what else is known of each part to benchmarks/out/resilience-details.json. Exits with 1 where an answer was wrong or lost, or something did not recover.
 """
 
 from __future__ import annotations
@@ -177,10 +177,22 @@ def show(console: Console, reports: Sequence[Report], figures: Figures, details:
         console.print(f"{key:<30} {'not run' if value is None else value}", highlight=False)
 
 
+def write(path: Path, found: dict[str, Any], *, update: bool) -> None:
+    """Writes what was found; with `update`, over what is there, scenario by scenario."""
+    path.parent.mkdir(exist_ok=True)
+    if update and path.exists():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        rows = {(row["name"], row["cluster"]): row for row in (*earlier["scenarios"], *found["scenarios"])}
+        known = {key: value for key, value in found.items() if value is not None}
+        found = {**found, **earlier, **known, "scenarios": list(rows.values())}
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Measures, prints and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help="which parts, with commas between; all by default")
+    parser.add_argument("--update", action="store_true", help="keep what earlier runs found of parts not run now")
     parser.add_argument("--faults", default=",".join(FAULTS), help="which faults, with commas between")
     parser.add_argument("--targets", default="", help="words of the targets' names; all by default")
     parser.add_argument("--requests", type=int, default=10_000, help="requests of the part overshoot")
@@ -208,13 +220,12 @@ def main() -> int:
         figures |= overshoot(details, options.requests)
     if "overload" in parts:
         figures |= overload(details, options.seconds)
+    rows = [report.row() for report in reports]
     details["scenarios"] = [{"name": r.name, "cluster": r.cluster, **r.details()} for r in reports]
     details["machine"] = {"cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version()}
     show(console, reports, figures, details)
-    OUT.mkdir(exist_ok=True)
-    result = {"scenarios": [report.row() for report in reports], **figures}
-    for name, value in (("resilience.json", result), ("resilience-details.json", details)):
-        (OUT / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write(OUT / "resilience.json", {"scenarios": rows, **figures}, update=options.update)
+    write(OUT / "resilience-details.json", details, update=options.update)
     console.print(f"written to {OUT.relative_to(ROOT)}/resilience.json and resilience-details.json")
     return int(any(report.failures() or report.recovery_s is None for report in reports))
 

@@ -81,7 +81,9 @@ class InProcessCluster:
         *("engine-l0", "engine-l1 (one of two)", "engine-l2"),
         *("router (one of two)", "classifier", "cache", "redis", DOOR),
     )
-    timing = Timing(deadline_s=0.4, recovered_deadline_s=15.0, warm_s=0.15, fault_s=0.5, right_again=6)
+    timing = Timing(
+        deadline_s=0.4, recovered_deadline_s=30.0, warm_s=0.15, fault_s=0.5, right_again=6, recovery_limit_s=60.0
+    )
 
     def __init__(self, config: TiermeshConfig) -> None:
         self.config = config

@@ -20,9 +20,6 @@ Fault = Literal["kill", "hang", "slow", "stop"]
 FAULTS: tuple[Fault, ...] = ("kill", "hang", "slow")
 DOOR = "envoy"
 """The target that holds the callers' connections."""
-RECOVERY_LIMIT_S = 20.0
-"""A process of Python starts in 1 to 5 s on two cores that others use too."""
-_STALLED_RUNS = 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,11 @@ class Timing:
     """How long a process hangs or is slow. Longer than the deadline, so that requests run into theirs."""
     right_again: int
     """Right answers in a row, to requests sent once the process serves again, that count as recovery."""
+    recovery_limit_s: float
+    """How long recovery may take."""
+    repeats: int = 0
+    """How often a run is put aside in which the callers were not run for longer than they wait for a silent mesh: they
+    cannot tell whose silence it was."""
 
 
 class Cluster(Protocol):
@@ -72,16 +74,16 @@ class Cluster(Protocol):
 async def run_scenario(cluster: Cluster, target: str, fault: Fault) -> Report:
     """Does a fault to a process under load and waits until the mesh has recovered.
 
-    A caller that was not run for longer than it waits for a silent mesh cannot tell whose silence it was. Such a run,
-    known by the callers' timers and not by what came of it, is put aside and counted, at most twice.
+    A run in which the machine stalled the callers, known by their timers and not by what came of it, is put aside and
+    counted, as often as the cluster's timing allows.
 
     Returns:
-        The report; its `recovery_s` is None where the mesh has not recovered within `RECOVERY_LIMIT_S`.
+        The report; its `recovery_s` is None where the mesh has not recovered within the cluster's limit.
     """
     questions = await cluster.questions()
     report = await _run_once(cluster, questions, target, fault)
     stalled = 0
-    while report.client_lag_ms > GIVE_UP_S * 1000 and stalled < _STALLED_RUNS:
+    while report.client_lag_ms > GIVE_UP_S * 1000 and stalled < cluster.timing.repeats:
         stalled += 1
         report = await _run_once(cluster, questions, target, fault)
     report.stalled_runs = stalled
@@ -99,7 +101,7 @@ async def _run_once(cluster: Cluster, questions: Questions, target: str, fault: 
             since = time.monotonic()
             load.deadline_s = timing.recovered_deadline_s
             try:
-                async with asyncio.timeout(RECOVERY_LIMIT_S):
+                async with asyncio.timeout(timing.recovery_limit_s):
                     await cluster.back(target)
                     served = time.monotonic()
                     while report.right_since(served) < timing.right_again:  # noqa: ASYNC110 -- other tasks fill the report

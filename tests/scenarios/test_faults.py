@@ -9,7 +9,7 @@ from harness.process_cluster import OTHER_ROUTER, SETTINGS, ProcessCluster
 from harness.scenarios import FAULTS, run_scenario
 from tiermesh.client import AsyncClient, StreamBroken
 
-pytestmark = [pytest.mark.scenario, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.scenario, pytest.mark.timeout(180)]
 
 # Others behind which something else can take over, so that not one request fails.
 REPLACED = {"engine-l0", "classifier", "cache", "redis", "outcomes", "traces", "control plane"}

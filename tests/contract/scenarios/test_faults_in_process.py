@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from harness.in_process_cluster import InProcessCluster, open_cluster
-from harness.scenarios import FAULTS, RECOVERY_LIMIT_S, run_scenario
+from harness.scenarios import FAULTS, run_scenario
 
 # Others behind which something else can take over, so that not one request fails.
 REPLACED = {"engine-l0", "classifier", "cache", "redis"}
@@ -28,7 +28,7 @@ def test_nothing_is_lost_or_wrong_and_the_mesh_recovers_unaided(cluster, fault, 
     runner, mesh = cluster
     report = runner.run(run_scenario(mesh, target, fault))
     assert not report.failures()
-    assert report.recovery_s is not None, f"not within {RECOVERY_LIMIT_S} s: {report.row()} {report.details()}"
+    assert report.recovery_s is not None, (report.row(), report.details())
     assert report.count("right") >= mesh.timing.right_again
     if fault == "kill" and target in REPLACED:
         # On a busy machine an answer may be too late for a reason of its own.
