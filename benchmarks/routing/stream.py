@@ -9,7 +9,7 @@ asked did, and learns every hundred requests. Since the outcomes of both models 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ WINDOWS = 20
 """Parts of the stream for which misrouting is told."""
 EVERY = 100
 """Requests between two lessons."""
+BOLDER = 0.1
+"""Exploration of a second bandit, for what more of it is worth; the configuration's default is 2%."""
 LOG_EXPLORATION = 0.05
 """Share of requests on which the log for the replay tries the other tier."""
 
@@ -67,31 +69,35 @@ def measure_stream(outcomes: Outcomes, profile: Path, plots: Path, *, seed: int 
     settings = settings_of(config)
     stream = _stream(outcomes, config, seed)
     bandit, explored = _run(stream, settings, seed)
-    static = [request.static for request in stream]
+    bolder, bolder_explored = _run(stream, replace(settings, exploration=BOLDER), seed)
+    small = stream[0].options[0].tier
+    policies = {
+        "static": [request.static for request in stream],
+        "bandit": bandit,
+        "bandit_exploring_more": bolder,
+        "always_small": [small] * len(stream),
+    }
     wrong = {
         name: np.array([tier != request.best(settings) for tier, request in zip(chosen, stream, strict=True)], float)
-        for name, chosen in (
-            ("static", static),
-            ("bandit", bandit),
-            ("always_small", [stream[0].options[0].tier] * len(stream)),
-        )
+        for name, chosen in policies.items()
     }
     windows = np.array_split(np.arange(len(stream)), WINDOWS)
     figures: dict[str, Any] = {
         "requests": len(stream),
         "explored": round(explored / len(stream), 4),
+        "explored_more": round(bolder_explored / len(stream), 4),
         "windows": {name: [round(float(one[at].mean()), 4) for at in windows] for name, one in wrong.items()},
     }
-    for name, one in wrong.items():
-        chosen = {"static": static, "bandit": bandit}.get(name, [stream[0].options[0].tier] * len(stream))
-        worth = np.array([r.worth(tier, settings) for tier, r in zip(chosen, stream, strict=True)])
+    for name, chosen in policies.items():
+        one = wrong[name]
+        pairs = list(zip(chosen, stream, strict=True))
         figures[name] = {
             "misrouted": _share(one),
             "misrouted_first": _share(one[: len(one) // 5]),
             "misrouted_last": _share(one[-(len(one) // 5) :]),
-            "right": round(float(np.mean([r.right[tier] for tier, r in zip(chosen, stream, strict=True)])), 4),
-            "to_large": round(float(np.mean([tier == stream[0].options[-1].tier for tier in chosen])), 4),
-            "worth": round(float(worth.mean()), 4),
+            "right": round(float(np.mean([request.right[tier] for tier, request in pairs])), 4),
+            "to_large": round(float(np.mean([tier != small for tier in chosen])), 4),
+            "worth": round(float(np.mean([request.worth(tier, settings) for tier, request in pairs])), 4),
         }
     figures["replay"] = _replayed(stream, settings, config, seed)
     _draw(outcomes.name, figures, len(stream), plots)
@@ -185,7 +191,7 @@ def _share(values: NDArray[np.float64]) -> list[float]:
 def _draw(name: str, figures: dict[str, Any], requests: int, folder: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     middle = (np.arange(WINDOWS) + 0.5) * requests / WINDOWS
-    colours = {"static": "#2b6cb0", "bandit": "#0b6e4f", "always_small": "#718096"}
+    colours = {"static": "#2b6cb0", "bandit": "#0b6e4f", "bandit_exploring_more": "#68a691", "always_small": "#718096"}
     for policy, values in figures["windows"].items():
         style = "--" if policy == "always_small" else "-"
         axes.plot(middle, np.array(values) * 100, style, label=policy.replace("_", " "), color=colours[policy])

@@ -10,7 +10,8 @@ Guard rails:
 
 1. Only tiers that policy has found able and up are options, and pinned requests never get here.
 2. A tier weaker than the static policy's choice is *preferred* only if it is surely good enough: the probability that its
-   answer is right, less one standard deviation, must reach the floor. It is *tried* only if the probability itself does.
+   answer is right, less one standard deviation, must reach the floor. It is *tried*, within the cap, only while it is not
+   known to be below: the probability and one standard deviation must reach it.
 3. Where nothing has been learnt of any option, the static choice stands, and only the cap's share explores.
 """
 
@@ -107,7 +108,7 @@ def choose(
         tier: chance
         for tier in names
         if tier != preferred
-        and (tier not in weaker or beliefs[tier].right >= settings.floor)
+        and (tier not in weaker or beliefs[tier].right + beliefs[tier].doubt >= settings.floor)
         and (chance := _chance(tier, preferred, worth, beliefs, settings)) >= _LEAST_CHANCE
     }
     share = min(settings.exploration, sum(chances.values()))

@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+# At most 16: rows are sorted as numbers of two bytes.
 WORD_BITS = 16
 CHAR_BITS = 16
 WORD_ROWS = 1 << WORD_BITS
@@ -89,9 +90,13 @@ def _count(units: NDArray[np.uint64], order: int, bits: int) -> tuple[NDArray[np
             # Runs of unlike length must not meet, so each longer one is mixed once more.
             runs = (runs[:-1] * _MIX) + spread[length - 1 :]
         mixed = (runs ^ (runs >> _FOLD)) * _STEP
-        rows.append((mixed >> np.uint64(64 - bits)).astype(np.intp))
+        rows.append((mixed >> np.uint64(64 - bits)).astype(np.uint16))
     if not rows:
         return np.empty(0, np.intp), np.empty(0, np.float32)
-    # Sorting a few thousand rows is quicker than looking through 65,536 counts for those that are not zero.
-    found, counts = np.unique(np.concatenate(rows), return_counts=True)
-    return found, _LOGS[np.minimum(counts, len(_LOGS) - 1)]
+    # Sorting a few thousand short numbers is quicker than looking through 65,536 counts for those that are not zero, and
+    # half the time of `np.unique`, which sorts long ones.
+    met = np.concatenate(rows)
+    met.sort()
+    starts = np.flatnonzero(np.concatenate(([True], met[1:] != met[:-1], [True])))
+    counts = starts[1:] - starts[:-1]
+    return met[starts[:-1]].astype(np.intp), _LOGS[np.minimum(counts, len(_LOGS) - 1)]
