@@ -26,7 +26,7 @@ from cache.made_traps import make_traps
 from cache.peers_run import ask_peers
 from harness.redis import real_redis
 from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder, open_onnx_embedder
-from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.usearch import UsearchNeighbours
 from tiermesh.cache.embedder_files import embedder_folder
 from tiermesh.cache.fetch_embedder import fetch

@@ -12,7 +12,7 @@ from harness.cache import cache_config
 from harness.eventually import eventually
 from harness.router import METADATA, Answer, ask, make_settings
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.app import wire as wire_cache
 from tiermesh.router.app import Wired, wire

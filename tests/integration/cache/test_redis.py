@@ -11,7 +11,7 @@ from harness.cache import running_cache
 from harness.eventually import eventually
 from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.adapters.redis import open_redis_store
+from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.keys import generation_key, place_of, tenant_prefix
 from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.config import ConfigError

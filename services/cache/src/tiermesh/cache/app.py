@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from opentelemetry.metrics import Meter
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.access import StoreAccess
-from tiermesh.cache.adapters.redis import RedisStore, open_redis_store
+from tiermesh.cache.adapters.redis import RedisStore
+from tiermesh.cache.adapters.redis_cluster import RedisClusterStore
 from tiermesh.cache.adapters.redis_log import RedisLog
+from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
@@ -223,6 +225,11 @@ async def open_board(
 ) -> AsyncIterator[RunBoard | None]:
     """Opens what routers share their runs through, where the configuration has them do so."""
     if config.cache.coalescing != "mesh":
+        yield None
+        return
+    if isinstance(store, RedisClusterStore):
+        # A run's keys are in several slots, and one command needs them all.
+        _log.info("Redis is a cluster: identical requests share a run at each router, and not between routers")
         yield None
         return
     # A store that hangs is noticed by those who wait sooner than by those who do not.

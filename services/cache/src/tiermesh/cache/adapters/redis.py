@@ -7,17 +7,12 @@ the client's greetings makes a new connection cost one TCP handshake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from typing import Any, cast
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
-from redis.maint_notifications import MaintNotificationsConfig
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from tiermesh.cache.tokens import TOMBSTONE_BYTES
-from tiermesh.shared.config import ConfigError
 from tiermesh.shared.errors import Unavailable
 
 _CONNECTIONS = 32
@@ -94,46 +89,6 @@ class RedisStore:
         return int(following), list(keys)
 
 
-@asynccontextmanager
-async def open_redis_store(
-    url: str, *, connections: int = _CONNECTIONS, socket_timeout_s: float = _SOCKET_TIMEOUT_S
-) -> AsyncIterator[RedisStore]:
-    """Opens a pool that connects on first use, so that a Redis that is down is no hindrance.
-
-    Args:
-        url: `redis://`, `rediss://` or `unix://`. It may carry a password and is never shown.
-        connections: Most connections; further operations wait for one.
-        socket_timeout_s: Longest wait for one reply or one connection.
-
-    Raises:
-        ConfigError: the URL is not one.
-    """
-    try:
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=socket_timeout_s,
-            socket_timeout=socket_timeout_s,
-            socket_connect_timeout=socket_timeout_s,
-            protocol=2,
-            driver_info=None,
-            maint_notifications_config=MaintNotificationsConfig(enabled=False),
-            retry=Retry(NoBackoff(), 0),
-        )
-        # Wrong options only show when a connection is made; this one is not opened.
-        cast("Any", pool).make_connection()
-    except (ValueError, TypeError) as error:
-        raise ConfigError(
-            f"REDIS_URL or cache.redis_url: {error}; write redis://host:port/0, rediss://... or unix:///path"
-        ) from None
-    client = Redis(connection_pool=pool)
-    try:
-        yield RedisStore(client)
-    finally:
-        await client.aclose()
-        await pool.aclose()
-
-
 async def _reply(command: Awaitable[Any]) -> Any:
     """Awaits a reply; an error reply of a living Redis stays a ResponseError.
 
@@ -147,7 +102,7 @@ async def _reply(command: Awaitable[Any]) -> Any:
         reply = await command
     except ResponseError:
         raise
-    except (RedisError, OSError, TimeoutError) as error:
+    except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
         raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
     if task is not None and task.cancelling() > before:
         raise asyncio.CancelledError

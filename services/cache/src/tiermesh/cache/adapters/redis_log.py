@@ -10,8 +10,9 @@ from tiermesh.cache.adapters.redis import answer_of
 from tiermesh.cache.keys import PREFIX
 from tiermesh.cache.ports import LogPage
 
-CHANGES = PREFIX + b"changes"
-QUESTIONS = PREFIX + b"questions"
+# The braces are a hash tag: both streams are in one slot of a cluster, and are read by one command.
+CHANGES = PREFIX + b"{log}:changes"
+QUESTIONS = PREFIX + b"{log}:questions"
 _MAX_CHANGES = 10_000
 _PAGE = 500
 

