@@ -48,6 +48,8 @@ from tiermesh.shared.endpoints import mesh_target, replica_endpoint  # noqa: E40
 
 OUT = ROOT / "benchmarks" / "out" / "overhead.json"
 INSTANT = {
+    # Answers of one token from an engine that takes no time: there is nothing to judge.
+    "escalation": {"enabled": False},
     "tiers": [
         {
             "name": "l1",
@@ -56,7 +58,7 @@ INSTANT = {
             "slots": 256,
             "queue": 1024,
         }
-    ]
+    ],
 }
 SAMPLING = chat_pb2.Sampling(max_tokens=1, stop=["s"])
 """The simulated engine's text begins with `[simulated`: one token, and an answer that has ended by itself."""

@@ -6,10 +6,12 @@ from harness.mesh import running_mesh
 
 # L1 answers fast, so that tests are; L2 is slow enough to be caught in the middle of an answer.
 SPEEDS = {
+    # Which tier answers is then a matter of the prompt alone; test_escalation switches it on.
+    "escalation": {"enabled": False},
     "tiers": [
         {"name": "l1", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
         {"name": "l2", "simulated_ttft_ms": 50, "simulated_tokens_per_second": 60},
-    ]
+    ],
 }
 MEASURED = {**SPEEDS, "metrics": {"interval_s": 0.5}}
 PROFILES = ["lite", pytest.param("local", marks=pytest.mark.vllm)]

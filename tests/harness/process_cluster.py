@@ -22,6 +22,8 @@ from tiermesh.shared.endpoints import cluster_endpoints
 
 SETTINGS = {
     "router": {"replicas": 2},
+    # Faults are what is looked at; texts are compared with those of the tier that policy chose.
+    "escalation": {"enabled": False},
     "tiers": [
         {"name": "l1", "replicas": 2, "simulated_ttft_ms": 20, "simulated_tokens_per_second": 200},
         {"name": "l2", "simulated_ttft_ms": 60, "simulated_tokens_per_second": 100},

@@ -4,34 +4,13 @@ import asyncio
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from harness.ledgers import TOLERANCE_MS, check_ledger, ms, parts_ms
 from harness.router import EARLY_END, METADATA, ask, running_router
 from harness.short_deadlines import until_one_arrives
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import QueueFull, Unavailable
 from tiermesh.shared.testing import answer_steps
-
-TOLERANCE_MS = 5.0
-
-
-def ms(duration):
-    return duration.ToNanoseconds() / 1e6
-
-
-def parts_ms(parts):
-    return {field.name: ms(value) for field, value in parts.ListFields()}
-
-
-def check(ledger):
-    """Checks what holds of every ledger."""
-    assert sum(parts_ms(ledger.parts).values()) == pytest.approx(ms(ledger.total), abs=TOLERANCE_MS)
-    for hop in ledger.hops:
-        assert sum(parts_ms(hop.parts).values()) == pytest.approx(ms(hop.total), abs=TOLERANCE_MS)
-        assert ms(hop.budget_out) == pytest.approx(max(0.0, ms(hop.budget_in) - ms(hop.total)), abs=TOLERANCE_MS)
-        assert ms(hop.budget_in) <= ms(ledger.budget_in)
-        assert ms(hop.overlapped) <= ms(hop.total) + 0.001
-    starts = [ms(hop.start) for hop in ledger.hops]
-    assert starts == sorted(starts)
 
 
 def timed(steps, **parts_ms):
@@ -57,7 +36,7 @@ async def test_the_end_tells_of_every_hop_and_sums_up(mesh):
     gate.set()
     done = await rest(call)
     ledger = done.ledger
-    check(ledger)
+    check_ledger(ledger)
     assert ledger.lane == "simple"
     assert ms(ledger.total) == ms(done.total)
     # gRPC rounds a timeout of 20 s up to a tenth of a second.
@@ -84,7 +63,7 @@ async def test_the_end_tells_of_every_hop_and_sums_up(mesh):
 
 async def test_side_by_side_calls_are_counted_once(mesh):
     ledger = (await mesh.generate()).last.done.ledger
-    check(ledger)
+    check_ledger(ledger)
     hops = {hop.name: hop for hop in ledger.hops}
     both = ms(hops["cache"].total) + ms(hops["classifier"].total)
     overlapped = ms(hops["cache"].overlapped) + ms(hops["classifier"].overlapped)
@@ -101,14 +80,14 @@ async def test_an_engine_that_tells_no_times_is_timed_from_here(mesh):
     await asyncio.sleep(0.1)
     gate.set()
     done = await rest(call)
-    check(done.ledger)
+    check_ledger(done.ledger)
     assert ms(done.ledger.parts.decode) > 50
 
 
 async def test_failed_attempts_are_in_the_ledger_too(mesh):
     mesh.engines["l1"].error = QueueFull("busy")
     ledger = (await mesh.generate()).last.done.ledger
-    check(ledger)
+    check_ledger(ledger)
     assert [(hop.tier, hop.outcome) for hop in ledger.hops if hop.name == "engine"] == [
         ("l1", "QUEUE_FULL"),
         ("l2", "answered"),
@@ -119,7 +98,7 @@ async def test_a_failure_event_carries_the_ledger(mesh):
     mesh.engines["l1"].steps = [*answer_steps("half")[:2], Unavailable("connection lost")]
     answer = await mesh.generate()
     ledger = answer.last.failure.ledger
-    check(ledger)
+    check_ledger(ledger)
     assert ledger.hops[-1].outcome in {"UNAVAILABLE", "STREAM_BROKEN"}
 
 
@@ -131,7 +110,7 @@ async def test_a_deadline_shows_where_it_went():
         requests = mesh.engines["l1"].requests
         asked = await until_one_arrives(lambda s: mesh.generate(timeout=s), requests, deadline_s=2.5)
         ledger = asked.result.last.failure.ledger
-        check(ledger)
+        check_ledger(ledger)
         (engine,) = [hop for hop in ledger.hops if hop.name == "engine"]
         # What was left for the engine went into its second token, which never came.
         assert ms(ledger.parts.decode) > 0
@@ -143,7 +122,7 @@ async def test_a_hit_has_a_ledger_without_engines(mesh):
     await mesh.generate()
     await mesh.wired.stores.drain()
     ledger = (await mesh.generate()).last.done.ledger
-    check(ledger)
+    check_ledger(ledger)
     assert ledger.lane == ""
     assert {hop.name for hop in ledger.hops} <= {"cache", "classifier"}
     assert next(hop.outcome for hop in ledger.hops if hop.name == "cache") == "hit"

@@ -2,12 +2,17 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 import yaml
 from tiermesh.client.cli._app import make_app
-from tiermesh.shared.config import EscalationConfig
+from tiermesh.shared.calibration_log import read_log
+from tiermesh.shared.config import BandConfig, EscalationConfig, load_config
 from typer.testing import CliRunner
+
+PROFILES = Path(__file__).resolve().parents[3] / "mesh" / "profiles"
+SHIPPED = [("lite.yaml", "simulated-small.jsonl"), ("local.yaml", "smollm2-135m-instruct.jsonl")]
 
 
 @pytest.fixture
@@ -75,3 +80,28 @@ def test_what_cannot_be_used_is_told(log, args):
     done = run(*(arg.format(log=log) for arg in args))
     assert done.exit_code == 2
     assert done.output.strip()
+
+
+@pytest.mark.parametrize(("profile", "log"), SHIPPED)
+def test_a_shipped_calibration_is_what_is_fitted_to_the_shipped_log(profile, log):
+    path = PROFILES / "calibration" / log
+    done = run(path, "--keep-bands", "--config", PROFILES / profile)
+    assert done.exit_code == 0, done.output
+    fitted = yaml.safe_load(done.output[done.output.index("escalation:") :])["escalation"]["calibrations"]
+    shipped = yaml.safe_load((PROFILES / profile).read_text(encoding="utf-8"))["escalation"]["calibrations"]
+    assert shipped == fitted
+    simulated = {record.simulated for record in read_log(path.read_text(encoding="utf-8").splitlines())}
+    assert simulated == {profile == "lite.yaml"}
+
+
+def test_the_default_bands_stand_where_escalation_is_on():
+    escalation = load_config(PROFILES / "lite.yaml").escalation
+    assert escalation.enabled
+    assert escalation.band("qa") == BandConfig(top_below=0.8, next_below=0.95)
+
+
+@pytest.mark.parametrize(("profile", "calibrated"), [("lite", True), ("local", True), ("laptop", False)])
+def test_a_shipped_calibration_counts_for_the_model_that_was_measured_and_no_other(profile, calibrated):
+    config = load_config(PROFILES / f"{profile}.yaml")
+    served = config.tier("l1").public_model
+    assert (config.escalation.calibration("l1", "chat", model=served) is not None) is calibrated

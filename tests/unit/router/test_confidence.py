@@ -191,3 +191,6 @@ def test_bands_and_calibrations_are_looked_up_with_defaults():
     assert config.calibration("l1", "qa") is CALIBRATION
     assert config.calibration("l1", "chat").intercept == 0.0
     assert config.calibration("l2", "qa") is None
+    by_model = EscalationConfig(calibrations={"small": {"qa": CALIBRATION}})
+    assert by_model.calibration("l1", "qa", model="small") is CALIBRATION
+    assert by_model.calibration("l1", "qa", model="other") is None

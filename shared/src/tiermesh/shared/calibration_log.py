@@ -6,7 +6,8 @@ One JSON object a line:
      "features": {"mean_logprob": -0.2, "worst_window_logprob": -0.9, "mean_margin": 2.4}}
 
 `right` and `task_type` are required, and one of `confidence` and `features`; the router writes both
-into its spans as `tiermesh.judged.*`, and `tiermesh judge` makes such a log. `"simulated": true` marks
+into its spans as `tiermesh.judged.*`, and `tiermesh judge` makes such a log. With `model`, what is fitted counts
+for that model alone. `"simulated": true` marks
 answers that a queueing model made up, whose `right` means as much. An export of the log of outcomes is
 read too: its requests whose answer was judged, both by the router and by feedback.
 """
@@ -34,7 +35,7 @@ from tiermesh.shared.outcomes import OutcomeError, is_outcome_line, read_outcome
 DEFAULT = "default"
 RIGHT_FROM = 0.5
 """Score of an answer from which it counts as right."""
-_KEYS = frozenset({"tier", "task_type", "right", "confidence", "features", "simulated"})
+_KEYS = frozenset({"tier", "task_type", "right", "confidence", "features", "model", "simulated"})
 _FEATURES = ("mean_logprob", "worst_window_logprob", "mean_margin")
 
 
@@ -51,6 +52,7 @@ class Record:
     confidence: float | None = None
     features: Features | None = None
     tier: str = ""
+    model: str = ""
     simulated: bool = False
 
 
@@ -210,7 +212,7 @@ def _record(raw: object) -> Record:
     if not isinstance(simulated, bool):
         raise TypeError("simulated must be true or false")
     read = None if features is None else _features(features)
-    return Record(kind, right, confidence, read, str(raw.get("tier", "")), simulated)
+    return Record(kind, right, confidence, read, str(raw.get("tier", "")), str(raw.get("model", "")), simulated)
 
 
 def _features(raw: object) -> Features:

@@ -66,12 +66,18 @@ def calibrate_command(
     if as_json:
         typer.echo(json.dumps([asdict(change) for change in changes], indent=1))
         return
-    _show(changes, name, keep_bands=keep_bands)
+    _show(changes, _owner(records, name), keep_bands=keep_bands)
     if any(record.simulated for record in records):
         typer.echo("# from answers that a queueing model made up: for trying escalation, not for judging a model")
 
 
-def _show(changes: Sequence[Change], tier: str, *, keep_bands: bool) -> None:
+def _owner(records: Sequence[Record], tier: str) -> str:
+    """Returns whose the calibration is: the model's that gave all answers, where the log tells it, else the tier's."""
+    models = {record.model for record in records}
+    return models.pop() if len(models) == 1 and models != {""} else tier
+
+
+def _show(changes: Sequence[Change], owner: str, *, keep_bands: bool) -> None:
     console = open_console()
     numbers = ("answers", "top below", "next below", "to the top", "to the next", "cost", "right")
     table = make_table(console, "task type", *numbers, right=numbers)
@@ -91,19 +97,23 @@ def _show(changes: Sequence[Change], tier: str, *, keep_bands: bool) -> None:
     if not all(change.own for change in changes):
         console.print(f"* fewer than {LEAST_RECORDS} answers: fitted to those of all task types")
     console.print("\nTo put it in force, write this into the configuration:\n")
-    typer.echo(yaml.safe_dump({"escalation": _section(changes, tier, keep_bands=keep_bands)}, sort_keys=False).rstrip())
+    typer.echo(
+        yaml.safe_dump({"escalation": _section(changes, owner, keep_bands=keep_bands)}, sort_keys=False).rstrip()
+    )
 
 
-def _section(changes: Sequence[Change], tier: str, *, keep_bands: bool = False) -> dict[str, Any]:
+def _section(changes: Sequence[Change], owner: str, *, keep_bands: bool = False) -> dict[str, Any]:
     bands = {change.task_type: asdict(change.new_band) for change in changes}
     section: dict[str, Any] = {} if keep_bands else {"bands": bands}
+    covered = any(change.task_type == DEFAULT for change in changes)
     fitted = {
         change.task_type: {name: round(value, 4) for name, value in asdict(change.weights).items()}
         for change in changes
-        if change.weights is not None
+        # What was fitted to all answers, for want of its own, stands under `default` already.
+        if change.weights is not None and (change.own or not covered)
     }
     if fitted:
-        section["calibrations"] = {tier: fitted}
+        section["calibrations"] = {owner: fitted}
     return section
 
 

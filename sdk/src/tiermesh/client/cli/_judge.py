@@ -143,7 +143,12 @@ def _line(question: Question, answer: _Answer, *, tier: str, hold_tokens: int) -
     simulated = answer.route.simulated
     right = pretended_right(question, features) if simulated else is_right(question, answer.text)
     kind = task_word(answer.route)
-    return _Line(write_line(tier=tier, task_type=kind, right=right, features=features, simulated=simulated), right)
+    return _Line(
+        write_line(
+            tier=tier, model=answer.route.model, task_type=kind, right=right, features=features, simulated=simulated
+        ),
+        right,
+    )
 
 
 def _read(path: Path) -> Sequence[Question]:

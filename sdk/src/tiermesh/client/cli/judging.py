@@ -68,10 +68,10 @@ def pretended_right(question: Question, features: Features) -> bool:
     return random.Random(seed).random() < logistic(odds)  # noqa: S311 -- repeatable on purpose
 
 
-def write_line(*, tier: str, task_type: str, right: bool, features: Features, simulated: bool) -> str:
+def write_line(*, tier: str, model: str, task_type: str, right: bool, features: Features, simulated: bool) -> str:
     """Returns a line of the log, as `tiermesh calibrate` reads it."""
     rounded = {name: round(value, 4) for name, value in asdict(features).items()}
-    row = {"tier": tier, "task_type": task_type, "right": right, "features": rounded}
+    row = {"tier": tier, "model": model, "task_type": task_type, "right": right, "features": rounded}
     return json.dumps({**row, "simulated": True} if simulated else row)
 
 

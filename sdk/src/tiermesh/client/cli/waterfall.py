@@ -20,6 +20,8 @@ _KEYS = (
         "complexity",
         "reasons",
         "attempts",
+        "later_reasons",
+        "judged.confidence",
         "breakers_open",
         "model",
         "simulated",

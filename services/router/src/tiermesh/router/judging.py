@@ -14,7 +14,7 @@ def judge_attempt(course: Course, attempt: TierAttempt) -> Judgement:
     escalation, kind = course.call.snapshot.config.escalation, course.decision.task_type
     attempt.judgement = judge(
         attempt.samples(),
-        calibration=escalation.calibration(attempt.tier.name, kind),
+        calibration=escalation.calibration(attempt.tier.name, kind, model=attempt.tier.public_model),
         band=escalation.band(kind),
         safety_phrases=escalation.safety_phrases,
     )

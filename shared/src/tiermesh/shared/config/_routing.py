@@ -65,7 +65,8 @@ class EscalationConfig(Section):
     bands: dict[str, BandConfig] = Field(default={})
     """Bands by task type; `default` counts for all others."""
     calibrations: dict[str, dict[str, CalibrationConfig]] = Field(default={})
-    """By tier, then by task type; `default` counts for all other task types. Without one, how sure a tier's tokens are
+    """By tier or by the model it serves, then by task type; `default` counts for all other task types. By model, another
+    model in the same tier is not taken for the one that was measured. Without one, how sure a tier's tokens are
     never escalates; repetition, refusals, safety phrases and timeouts do."""
     safety_flags: tuple[SafetyFlag, ...] = ("self_harm", "weapons")
     """A prompt in which the classifier finds one of these is sent to the strongest tier at once. Answers from rules stand."""
@@ -76,9 +77,15 @@ class EscalationConfig(Section):
         """Returns the band of a task type."""
         return self.bands.get(task_type) or self.bands.get("default") or _DEFAULT_BAND
 
-    def calibration(self, tier: str, task_type: str) -> CalibrationConfig | None:
-        """Returns how a tier's answers to a task type are judged, or None where that is not known."""
-        known = self.calibrations.get(tier, {})
+    def calibration(self, tier: str, task_type: str, *, model: str = "") -> CalibrationConfig | None:
+        """Returns how a tier's answers to a task type are judged, or None where that is not known.
+
+        Args:
+            tier: The tier's name, which counts first.
+            task_type: Kind of work.
+            model: What it serves.
+        """
+        known = self.calibrations.get(tier) or self.calibrations.get(model) or {}
         return known.get(task_type) or known.get("default")
 
 

@@ -1,0 +1,116 @@
+"""Where the time of a request went, over the wire of a mesh of real processes, however the request ended."""
+
+import asyncio
+import time
+
+import grpc
+import pytest
+from harness.eventually import eventually
+from harness.ledgers import check_engine_hops, check_ledger, ms, parts_ms
+from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
+
+ENGINE_PARTS = {"network", "prefill", "decode"}
+COMPLEX = "Explain in detail how quantum entanglement challenges local realism and why it matters."
+
+
+@pytest.fixture
+async def asked(lite):
+    """Asks the lite mesh; returns the label, the last event and how many milliseconds the caller waited."""
+    mesh = lite[0]
+    async with mesh.channel() as channel:
+        stub = router_pb2_grpc.RouterServiceStub(channel)
+
+        async def ask(text, *, timeout=60, max_tokens=8, choices=1, **fields):
+            request = router_pb2.GenerateRequest(
+                messages=[chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)],
+                sampling=chat_pb2.Sampling(max_tokens=max_tokens, choice_count=choices),
+                **fields,
+            )
+            began = time.monotonic()
+            events = []
+            try:
+                async for event in stub.Generate(request, timeout=timeout, metadata=mesh.metadata):
+                    events.append(event)
+            except grpc.aio.AioRpcError:
+                assert events[-1].HasField("failure")
+            return events[0].route, events[-1], (time.monotonic() - began) * 1000
+
+        yield ask
+
+
+async def test_a_miss_and_then_a_hit(asked):
+    question = "Which river is the longest one of those that flow into the Black Sea?"
+    fresh = {"cache_mode": router_pb2.CACHE_MODE_REFRESH}
+    route, last, waited_ms = await asked(question, max_tokens=400, **fresh)
+    check_ledger(last.done.ledger)
+    check_engine_hops(last.done)
+    assert set(parts_ms(last.done.ledger.parts)) >= ENGINE_PARTS | {"service", "routing"}
+    assert ms(last.done.ledger.total) <= waited_ms
+    assert last.done.total == last.done.ledger.total
+
+    async def hit():
+        # It is stored after its caller has been served.
+        found, end, _ = await asked(question, max_tokens=400)
+        return end if found.cache_status == router_pb2.CACHE_STATUS_HIT else None
+
+    ledger = (await eventually(hit)).done.ledger
+    check_ledger(ledger)
+    assert {hop.name for hop in ledger.hops} <= {"cache", "classifier"}
+    assert not set(parts_ms(ledger.parts)) & ENGINE_PARTS
+
+
+async def test_a_degraded_answer(asked, lite):
+    off = {"cache_mode": router_pb2.CACHE_MODE_OFF}
+    # More than L2 has slots for, and as many again that wait.
+    crowd = [
+        asyncio.create_task(asked(f"a long story {n}", model="tier:l2", max_tokens=1000, timeout=120, **off))
+        for n in range(2 * lite[0].config.tier("l2").slots + 8)
+    ]
+    try:
+
+        async def degraded():
+            route, last, _ = await asked(COMPLEX, **off)
+            return (route, last) if "degraded" in route.reasons else None
+
+        route, last = await eventually(degraded, within_s=30)
+    finally:
+        for task in crowd:
+            task.cancel()
+        await asyncio.gather(*crowd, return_exceptions=True)
+    assert (route.tier, "busy:l2" in route.reasons) == ("l1", True)
+    check_ledger(last.done.ledger)
+    check_engine_hops(last.done)
+
+
+async def test_an_answer_that_fails_midway(asked, lite):
+    mesh = lite[0]
+    # The end of the answer is given 1.9 s to reach its caller: a stalled machine must not make it late. Eight choices
+    # take longer than what that leaves.
+    mesh.edit({"deadlines": {"reserve_ms": 1900}})
+    try:
+
+        async def failed():
+            # Until the router has read the change, the answer ends so shortly before its deadline that it may be lost.
+            try:
+                _, last, waited_ms = await asked(
+                    "a long story",
+                    model="tier:l2",
+                    max_tokens=1000,
+                    choices=8,
+                    timeout=2.5,
+                    cache_mode=router_pb2.CACHE_MODE_OFF,
+                )
+            except (AssertionError, IndexError):
+                return None
+            return (last.failure, waited_ms) if ms(last.failure.ledger.budget_out) > 1500 else None
+
+        failure, waited_ms = await eventually(failed, within_s=60)
+    finally:
+        mesh.edit({"deadlines": {}})
+    assert failure.reason in {"INFERENCE_TIMEOUT", "BUDGET_EXHAUSTED"}
+    check_ledger(failure.ledger)
+    (engine,) = [hop for hop in failure.ledger.hops if hop.name == "engine"]
+    assert engine.outcome == failure.reason
+    assert set(parts_ms(engine.parts)) >= {"prefill", "decode"}
+    assert ms(failure.ledger.total) <= waited_ms
