@@ -114,7 +114,7 @@ def _from_outcomes(lines: Iterable[str]) -> list[Record]:
             if confidence is not None or features is not None:
                 right = opinion >= RIGHT_FROM
                 kind = task_type_of(outcome)
-                found.append(Record(kind, right, confidence, features, given.tier, outcome.result.simulated))
+                found.append(Record(kind, right, confidence, features, given.tier, simulated=outcome.result.simulated))
     except OutcomeError as error:
         raise LogError(str(error)) from None
     if not found:
