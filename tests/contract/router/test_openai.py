@@ -74,11 +74,28 @@ async def test_every_piece_is_a_message_of_its_own_as_it_comes(mesh):
     mesh.engines["l1"].steps = [*steps[:2], gate, *steps[2:]]
     request = httpbody_pb2.HttpBody(data=body(stream=True))
     call = mesh.openai.CreateChatCompletion(request, timeout=20, metadata=METADATA)
-    assert b'"role":"assistant"' in (await call.read()).data
-    assert b'"one"' in (await call.read()).data
+    first = (await call.read()).data
+    assert first.index(b'"role":"assistant"') < first.index(b'"one"')
     gate.set()
     assert b'"two"' in (await call.read()).data
     assert (await call.read()).data.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("steps", [[], [answer_steps()[-1]]], ids=["cut off", "empty"])
+async def test_the_chunk_that_names_the_role_is_never_lost(mesh, steps):
+    begun = answer_steps("")[:2]
+    failed = engine_pb2.GenerateResponse(failure=answer_pb2.Failure(reason="DEVICE_FAILED", message="gone"))
+    mesh.engines["l1"].steps = [*begun, *(steps or [failed])]
+    call = mesh.openai.CreateChatCompletion(
+        httpbody_pb2.HttpBody(data=body(stream=True)), timeout=20, metadata=METADATA
+    )
+    seen = b""
+    async with asyncio.timeout(20):
+        while not seen.endswith(b"[DONE]\n\n") and b'"error"' not in seen:
+            seen += (await call.read()).data
+    assert seen.count(b'"role":"assistant"') == 1
+    assert seen.startswith(b"data: ")
+    assert (b"[DONE]" in seen) == bool(steps)
 
 
 async def test_usage_comes_last_where_it_was_asked_for(mesh):

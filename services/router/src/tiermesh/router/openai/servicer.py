@@ -80,6 +80,8 @@ class OpenAIServicer(openai_pb2_grpc.OpenAIServiceServicer):
 
     async def _events(self, chat: ChatRequest, call: Call, context: Any) -> AsyncGenerator[httpbody_pb2.HttpBody, None]:
         chunks: Chunks | None = None
+        # The label comes with the first text: their chunks leave together, as one message.
+        opening = b""
         try:
             async with aclosing(self._flow.answer(call)) as events:
                 async for event in events:
@@ -90,25 +92,27 @@ class OpenAIServicer(openai_pb2_grpc.OpenAIServiceServicer):
                             choice_count=max(1, call.request.sampling.choice_count),
                             include_usage=chat.include_usage,
                         )
-                        data = chunks.begin()
-                    elif chunks is None:
+                        opening = chunks.begin()
+                        continue
+                    if chunks is None:
                         raise InternalError("an answer began without its label")
-                    elif isinstance(event, answer_pb2.Delta):
+                    if isinstance(event, answer_pb2.Delta):
                         data = chunks.piece(event)
                     elif isinstance(event, Completed):
                         data = chunks.end(event)
                     else:
                         # OpenAI's stream has no word for a revision, and its requests never ask for one.
                         data = b""
-                    if data:
-                        yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=data)
+                    if opening or data:
+                        yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=opening + data)
+                        opening = b""
         except TiermeshError as error:
             if chunks is not None:
-                yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=failure_event(error))
+                yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=opening + failure_event(error))
             raise
         except Exception:
             # A defect: the caller learns that the answer is not complete, the log learns the rest.
             if chunks is not None:
                 failure = failure_event(InternalError("an unexpected error ended the answer"))
-                yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=failure)
+                yield httpbody_pb2.HttpBody(content_type=_EVENTS, data=opening + failure)
             raise
