@@ -8,7 +8,7 @@ from harness.eventually import eventually
 from harness.redis import real_redis
 from harness.semantic import FakeEmbedder, FakeNeighbours, answered, ask, name
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.adapters.redis_log import RedisLog
+from tiermesh.cache.adapters.redis_log import CHANGES, QUESTIONS, RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import SemanticParts, open_semantic_parts
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
@@ -115,6 +115,15 @@ async def test_tags_are_invalidated_for_all_replicas_at_once(replicas):
         return await second.result("q") == "MISS"
 
     await eventually(gone)
+
+
+async def test_what_a_later_release_says_is_left_out_and_what_follows_is_heard(replicas, redis_server):
+    first, second = replicas
+    with redis_server.client() as client:
+        client.xadd(QUESTIONS, {b"v": b"2", b"words": b"of tomorrow"})
+        client.xadd(CHANGES, {b"kind": b"of tomorrow"})
+    await answered(first, STORED)
+    await until(second, "HIT_SEMANTIC")
 
 
 async def test_redis_holds_no_names_in_keys_and_caps_its_streams(replicas, redis_server):

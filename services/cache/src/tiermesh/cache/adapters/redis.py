@@ -20,7 +20,8 @@ _SOCKET_TIMEOUT_S = 1.0
 """Ends operations that nobody waits for any more; far above what a caller waits."""
 _PAGE = 1000
 _WRITE_OVER = f"""
-local there = redis.call('getrange', KEYS[1], 0, {TOMBSTONE_BYTES})
+local there = redis.pcall('getrange', KEYS[1], 0, {TOMBSTONE_BYTES})
+if type(there) ~= 'string' then there = '' end
 if #there == {TOMBSTONE_BYTES} and string.byte(there) == 0 and there ~= ARGV[3] then return 0 end
 redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
 return 1
