@@ -1,5 +1,7 @@
 """What holds of every test."""
 
+import pytest
+from harness.ports import free_port_base
 from hypothesis import HealthCheck, settings
 
 # The same examples in every run, however busy the machine is: a failure is there again in the next run. Hypothesis'
@@ -8,3 +10,9 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """A port that stays free: pytest-asyncio's own may go to an outgoing connection before the test binds it."""
+    return free_port_base()

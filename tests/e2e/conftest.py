@@ -1,13 +1,17 @@
 """One mesh per profile, shared by all end-to-end tests that do not break it."""
 
+import json
+import time
+
 import pytest
 from harness.collector import running_collector
-from harness.mesh import running_mesh
+from harness.mesh import PATIENT, running_mesh
 
 # L1 answers fast, so that tests are; L2 is slow enough to be caught in the middle of an answer.
 SPEEDS = {
     # Which tier answers is then a matter of the prompt alone; test_escalation switches it on.
     "escalation": {"enabled": False},
+    **PATIENT,
     "tiers": [
         {"name": "l1", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
         {"name": "l2", "simulated_ttft_ms": 50, "simulated_tokens_per_second": 60},
@@ -33,7 +37,7 @@ def lite(tmp_path_factory):
 @pytest.fixture(scope="session")
 def local(tmp_path_factory):
     """A mesh whose L1 and L2 are real vLLM engines with real weights."""
-    with running_mesh(tmp_path_factory.mktemp("local"), "local") as mesh:
+    with running_mesh(tmp_path_factory.mktemp("local"), "local", PATIENT) as mesh:
         yield mesh
 
 
@@ -45,8 +49,30 @@ def mesh(request):
     return request.getfixturevalue("lite")[0]
 
 
-@pytest.fixture
-def broken(tmp_path):
-    """A lite mesh of the test's own, to be broken."""
-    with running_mesh(tmp_path, "lite", SPEEDS) as mesh:
+@pytest.fixture(scope="session")
+def breakable(tmp_path_factory):
+    with running_mesh(tmp_path_factory.mktemp("breakable"), "lite", SPEEDS) as mesh:
         yield mesh
+
+
+def _processes(mesh):
+    """Names of the processes of a mesh that is well, or None."""
+    status = json.loads(mesh.tiermesh("status", "--json", check=False).stdout)
+    return {each["name"] for each in status["processes"]} if status["well"] else None
+
+
+@pytest.fixture
+def broken(breakable):
+    """A lite mesh to be broken. Its files are put back afterwards, and it must be well again before the next test."""
+    files = {path: path.read_bytes() for path in breakable.folder.glob("*.yaml")}
+    before = _processes(breakable)
+    assert before is not None
+    yield breakable
+    for path, content in files.items():
+        if path.read_bytes() != content:
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(content)
+            fresh.replace(path)
+    give_up = time.monotonic() + 120
+    while _processes(breakable) != before:
+        assert time.monotonic() < give_up, "the mesh is not as it was before the test"

@@ -32,7 +32,7 @@ class Traffic:
 
     async def __aenter__(self):
         self._client = httpx.AsyncClient(
-            base_url=self._mesh.url, headers={"authorization": f"Bearer {self._mesh.key}"}, timeout=30
+            base_url=self._mesh.url, headers={"authorization": f"Bearer {self._mesh.key}"}, timeout=60
         )
         self._tasks = [asyncio.ensure_future(self._worker(self._client, n)) for n in range(4)]
         return self
@@ -66,7 +66,7 @@ def healthy(mesh, cluster):
     """Addresses of a cluster that Envoy sends requests to."""
     admin = f"http://127.0.0.1:{mesh.config.network.admin_port}/clusters?format=json"
     found = []
-    for status in httpx.get(admin).json()["cluster_statuses"]:
+    for status in httpx.get(admin, timeout=60).json()["cluster_statuses"]:
         if status["name"] != cluster:
             continue
         for host in status.get("host_statuses", []):
@@ -140,7 +140,7 @@ async def test_a_rule_changed_in_the_file_takes_effect(broken):
     def tier():
         body = {"model": "auto", "messages": [{"role": "user", "content": "florbulate the widget"}], "max_tokens": 4}
         response = httpx.post(
-            f"{mesh.url}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {mesh.key}"}
+            f"{mesh.url}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {mesh.key}"}, timeout=60
         )
         assert response.status_code == 200
         return response.headers["x-tiermesh-tier"]

@@ -66,7 +66,7 @@ def test_an_unknown_request_and_a_missing_key_are_refused(mesh):
     channel = grpc.insecure_channel(mesh.target)
     with channel, pytest.raises(grpc.RpcError) as caught:
         report = router_pb2.ReportOutcomeRequest(request_id="r", right=True)
-        router_pb2_grpc.RouterServiceStub(channel).ReportOutcome(report, timeout=20)
+        router_pb2_grpc.RouterServiceStub(channel).ReportOutcome(report, timeout=60)
     assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
     refused = mesh.tiermesh("feedback", "no-such-request", "--wrong", check=False)
     assert refused.returncode == 1

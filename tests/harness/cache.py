@@ -27,7 +27,7 @@ class RunningCache:
     tracing: Tracing
     channel: grpc.aio.Channel
 
-    async def call(self, method: str, request: object, *, timeout_s: float = 10.0):
+    async def call(self, method: str, request: object, *, timeout_s: float = 60.0):
         """Makes a call the way services do."""
         return await call_unary(
             getattr(self.stub, method),
@@ -63,14 +63,19 @@ class RunningCache:
 
 
 def cache_config(**cache: object) -> TiermeshConfig:
-    """Returns a configuration with these values in its cache section."""
-    return TiermeshConfig.model_validate(
+    """Returns a configuration with these values in its cache section.
+
+    `store_timeout_ms` may be longer than meshes may have it, so that a busy machine does not turn hits into misses.
+    """
+    patience = {name: cache.pop(name) for name in ("store_timeout_ms",) if name in cache}
+    config = TiermeshConfig.model_validate(
         {
             "tenants": [{"name": "local", "key_env": "KEY"}],
             "tiers": [{"name": "l0", "backend": "rules"}],
             "cache": cache,
         }
     )
+    return config.model_copy(update={"cache": config.cache.model_copy(update=patience)})
 
 
 @asynccontextmanager
@@ -86,7 +91,7 @@ async def running_cache(
     with recorded_tracing() as tracing:
         async with (
             wire(cache_config(**cache), store, clock=clock, log=log, semantic=semantic) as service,
-            open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30) as server,
+            open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=100) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):
             await server.set_serving(True)

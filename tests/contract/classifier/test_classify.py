@@ -159,7 +159,7 @@ async def test_any_text_is_judged(classify, text):
 async def test_it_is_healthy_and_reflects(channel):
     stub = health_pb2_grpc.HealthStub(channel)
     name = "tiermesh.api.classifier.v1.ClassifierService"
-    response = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=10)
+    response = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=60)
     assert response.status == health_pb2.HealthCheckResponse.SERVING
     with pytest.raises(grpc.aio.AioRpcError):
-        await stub.Check(health_pb2.HealthCheckRequest(service="nothing"), timeout=10)
+        await stub.Check(health_pb2.HealthCheckRequest(service="nothing"), timeout=60)

@@ -65,7 +65,7 @@ async def test_the_start_does_not_wait_for_the_first_text_nor_text_for_the_next(
     before, between = asyncio.Event(), asyncio.Event()
     async with serving(before, FIRST, between, LAST) as (_, channel, _):
         answer = call(channel)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert kinds(await answer.read()) == ["started"]
             before.set()
             assert kinds(await answer.read()) == ["delta"]
@@ -86,7 +86,7 @@ async def test_a_caller_who_leaves_frees_the_backend():
         answer = call(channel)
         assert kinds(await answer.read()) == ["started", "delta"]
         answer.cancel()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await backend.abandoned.wait()
 
 
@@ -104,5 +104,5 @@ async def test_a_router_that_leaves_frees_the_backend():
         events = GrpcEnginePool(lambda _: channel, tracer).generate("l1", question(), budget=Budget.of(60))
         assert [(await anext(events)).WhichOneof("event") for _ in range(2)] == ["started", "delta"]
         await events.aclose()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await backend.abandoned.wait()

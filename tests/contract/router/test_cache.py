@@ -50,7 +50,7 @@ async def test_a_hit_abandons_the_classification(mesh):
 
 async def test_lookup_and_classification_run_side_by_side(mesh):
     mesh.cache.hangs = mesh.classifier.hangs = True
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     reading = asyncio.ensure_future(call.read())
     async with asyncio.timeout(60):
         await mesh.cache.entered.wait()
@@ -158,7 +158,7 @@ async def test_abandoned_answers_are_not_kept(mesh):
         *answer_steps("half")[:2],
         asyncio.Event(),
     ]
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     await call.read()
     await call.read()
     call.cancel()

@@ -27,7 +27,7 @@ def begun():
 class Reading:
     """A caller that reads one answer event by event."""
 
-    def __init__(self, mesh, request=None, *, metadata=METADATA, timeout=20):
+    def __init__(self, mesh, request=None, *, metadata=METADATA, timeout=60):
         self.call = mesh.router.Generate(request or ask(), timeout=timeout, metadata=metadata)
         self._task = asyncio.ensure_future(mesh._read(self.call))
 
@@ -109,10 +109,10 @@ async def test_the_ledger_of_a_follower_sums_to_its_total(mesh, gate):
 async def test_a_late_follower_is_given_everything_while_the_run_still_goes_on(mesh):
     gate = asyncio.Event()
     mesh.engines["l1"].steps = [begun(), delta("one "), delta("two "), gate, *answer_steps("three")[1:]]
-    leader = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    leader = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     for _ in range(3):
         await leader.read()
-    follower = mesh.router.Generate(ask(), timeout=20, metadata=OTHER)
+    follower = mesh.router.Generate(ask(), timeout=60, metadata=OTHER)
     seen = [await follower.read() for _ in range(3)]
     assert [event.WhichOneof("event") for event in seen] == ["route", "delta", "delta"]
     assert seen[0].route.cache_status == COALESCED

@@ -189,7 +189,7 @@ async def test_text_is_held_back_until_it_has_been_judged(doubtful):
     gate = asyncio.Event()
     steps = answered(words(20), -0.01)
     doubtful.engines["l1"].steps = [*steps[:16], gate, *steps[16:]]
-    call = doubtful.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = doubtful.router.Generate(ask(), timeout=60, metadata=METADATA)
     first = asyncio.ensure_future(call.read())
     async with asyncio.timeout(60):
         await doubtful.engines["l1"].entered.wait()
@@ -212,7 +212,7 @@ async def test_a_short_answer_is_judged_at_its_end(doubtful):
 async def test_nothing_is_held_back_where_the_classifier_is_sure(doubtful):
     unsure(doubtful, 0.95)
     doubtful.engines["l1"].steps = [STARTED, *pieces(["first "]), asyncio.Event()]
-    call = doubtful.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = doubtful.router.Generate(ask(), timeout=60, metadata=METADATA)
     await call.read()
     assert (await call.read()).delta.text == "first "
     call.cancel()
@@ -336,7 +336,7 @@ async def test_a_late_tier_is_left_for_a_stronger_one():
     lanes = {**RAW["lanes"], "simple": {"network_ms": 50, "queue_ms": 50, "model_ms": 100, "finish_ms": 100}}
     async with running_router(lanes=lanes) as mesh:
         mesh.engines["l1"].hangs = True
-        answer = await mesh.generate(timeout=10)
+        answer = await mesh.generate(timeout=60)
         assert answer.error is None
         assert answer.route.tier == "l2"
         assert answer.route.reasons[-1] == "timeout:l1"
@@ -369,7 +369,7 @@ async def test_work_that_one_tier_calls_hopeless_goes_to_one_that_is_predicted_t
     lanes = {**RAW["lanes"], "simple": {"deadline_ms": 500}}
     async with running_router(lanes=lanes) as mesh:
         mesh.engines["l1"].error = BudgetExhausted("would take 40 s")
-        answer = await mesh.generate(timeout=10)
+        answer = await mesh.generate(timeout=60)
         assert answer.route.tier == "l2"
         assert answer.route.reasons[-1] == "hopeless:l1"
 
@@ -399,7 +399,7 @@ async def test_no_tier_is_tried_twice_even_when_the_stronger_fails(doubtful):
 
 async def test_a_caller_that_leaves_while_text_is_held_back_frees_the_engine(doubtful):
     doubtful.engines["l1"].steps = [STARTED, *pieces(words(5)), asyncio.Event()]
-    call = doubtful.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = doubtful.router.Generate(ask(), timeout=60, metadata=METADATA)
     reading = asyncio.ensure_future(call.read())
     async with asyncio.timeout(60):
         await doubtful.engines["l1"].entered.wait()
@@ -413,7 +413,7 @@ async def test_a_caller_that_leaves_while_text_is_held_back_frees_the_engine(dou
 async def test_a_caller_that_leaves_during_an_escalation_frees_both_engines(doubtful):
     doubtful.engines["l1"].steps = [STARTED, *pieces(LOOP), asyncio.Event()]
     doubtful.engines["l2"].hangs = True
-    call = doubtful.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = doubtful.router.Generate(ask(), timeout=60, metadata=METADATA)
     reading = asyncio.ensure_future(call.read())
     async with asyncio.timeout(60):
         await doubtful.engines["l2"].entered.wait()

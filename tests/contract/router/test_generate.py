@@ -90,7 +90,7 @@ async def test_simulated_text_says_so(mesh):
 async def test_the_label_is_sent_with_the_first_text_not_with_the_last(mesh):
     gate = asyncio.Event()
     mesh.engines["l1"].steps = [STARTED, piece("soon "), gate, *answer_steps("late")[1:]]
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     assert (await call.read()).route.tier == "l1"
     assert (await call.read()).delta.text == "soon "
     gate.set()
@@ -245,7 +245,7 @@ async def test_an_answer_that_breaks_off_is_a_failure_and_is_never_continued_els
 
 async def test_a_process_that_dies_in_mid_answer_breaks_it_off(mesh):
     mesh.engines["l1"].steps = [STARTED, piece("half"), asyncio.Event()]
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     await call.read()
     assert (await call.read()).delta.text == "half"
     await mesh.servers["engine-l1"].drain(0)
@@ -289,7 +289,7 @@ async def test_an_engines_own_failure_keeps_its_reason(mesh):
 
 async def test_a_caller_that_leaves_frees_the_engine(mesh):
     mesh.engines["l1"].steps = [STARTED, piece("half"), asyncio.Event()]
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     await call.read()
     await call.read()
     call.cancel()
@@ -299,7 +299,7 @@ async def test_a_caller_that_leaves_frees_the_engine(mesh):
 
 async def test_a_caller_that_leaves_before_the_start_frees_the_engine_and_the_next_is_not_tried(mesh):
     mesh.engines["l1"].hangs = True
-    call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
     reading = asyncio.ensure_future(call.read())
     await mesh.engines["l1"].entered.wait()
     call.cancel()

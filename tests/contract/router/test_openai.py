@@ -73,7 +73,7 @@ async def test_every_piece_is_a_message_of_its_own_as_it_comes(mesh):
     steps = answer_steps("one", "two")
     mesh.engines["l1"].steps = [*steps[:2], gate, *steps[2:]]
     request = httpbody_pb2.HttpBody(data=body(stream=True))
-    call = mesh.openai.CreateChatCompletion(request, timeout=20, metadata=METADATA)
+    call = mesh.openai.CreateChatCompletion(request, timeout=60, metadata=METADATA)
     first = (await call.read()).data
     assert first.index(b'"role":"assistant"') < first.index(b'"one"')
     gate.set()
@@ -224,7 +224,7 @@ async def test_a_caller_that_leaves_frees_the_engine(mesh):
         mesh.engines["l1"].entered.clear()
         mesh.engines["l1"].abandoned.clear()
         request = httpbody_pb2.HttpBody(data=body(f"stream={stream}", stream=stream))
-        call = mesh.openai.CreateChatCompletion(request, timeout=20, metadata=METADATA)
+        call = mesh.openai.CreateChatCompletion(request, timeout=60, metadata=METADATA)
         reading = asyncio.ensure_future(call.read())
         async with asyncio.timeout(60):
             await mesh.engines["l1"].entered.wait()

@@ -94,7 +94,7 @@ async def test_an_answer_from_the_cache_costs_nothing_and_has_no_decision():
 
 
 async def _set(event):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await event.wait()
 
 
@@ -134,7 +134,7 @@ async def test_a_failure_is_recorded_with_its_reason():
 async def test_a_caller_who_leaves_is_recorded_as_cancelled():
     async with running_router(outcomes=ON) as mesh:
         mesh.engines["l1"].hangs = True
-        call = mesh.router.Generate(ask(), timeout=20, metadata=METADATA)
+        call = mesh.router.Generate(ask(), timeout=60, metadata=METADATA)
         await _set(mesh.engines["l1"].entered)
         call.cancel()
         (record,) = await mesh.outcomes.wait_for(1)

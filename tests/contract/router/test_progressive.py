@@ -50,7 +50,7 @@ async def test_a_doubtful_answer_is_streamed_at_once_and_revised(mesh):
 async def test_the_quick_answer_is_not_held_up_by_the_stronger(mesh):
     mesh.engines["l1"].steps = spoken(["quick"], -2.0)
     mesh.engines["l2"].hangs = True
-    call = mesh.router.Generate(progressive(), timeout=20, metadata=METADATA)
+    call = mesh.router.Generate(progressive(), timeout=60, metadata=METADATA)
     await call.read()
     assert (await call.read()).delta.text == "quick"
     async with asyncio.timeout(60):

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import socket
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -204,15 +203,12 @@ async def test_a_hanging_collector_delays_nobody():
         await collector.receiver.until(lambda: len({span.trace_id for span in collector.receiver.spans}) == 99)
 
 
-async def test_a_collector_that_appears_later_gets_what_was_sent_before():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    async with running_traces(f"http://127.0.0.1:{port}") as traces:
+async def test_a_collector_that_appears_later_gets_what_was_sent_before(unused_tcp_port):
+    async with running_traces(f"http://127.0.0.1:{unused_tcp_port}") as traces:
         trace_id = await send(traces, one_span("early"))
         assert (await traces.stub.GetTrace(trace_pb2.GetTraceRequest(trace_id=trace_id))).spans
         receiver = OtlpReceiver()
-        async with running_otlp(port=port, receiver=receiver):
+        async with running_otlp(port=unused_tcp_port, receiver=receiver):
             await receiver.trace(trace_id, ["early"])
 
 

@@ -13,7 +13,7 @@ from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import SemanticParts, open_semantic_parts
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 
-ON = {"semantic_enabled": True, "store_timeout_ms": 1000, "semantic_threshold": 0.5}
+ON = {"semantic_enabled": True, "store_timeout_ms": 60_000, "semantic_threshold": 0.5}
 STORED, ASKED = "How do I renew my library card?", "How can I renew my library card?"
 
 

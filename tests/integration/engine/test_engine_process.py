@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from pathlib import Path
 
 import grpc
@@ -16,7 +17,7 @@ from tiermesh.shared.rpc import open_channel
 CONFIG = """
 tenants: [{name: local, key_file: keys/local}]
 discovery: {mode: dns}
-drain_s: 10
+drain_s: 50
 tiers:
   - {name: l1, backend: simulated, model: toy, simulated_ttft_ms: 1, simulated_tokens_per_second: 60}
   - {name: l2, backend: vllm, model: "package:smollm2-135m-instruct"}
@@ -26,7 +27,7 @@ PROMPT = engine_pb2.GenerateRequest(messages=[chat_pb2.Message(role=chat_pb2.ROL
 
 async def serving(channel: grpc.aio.Channel) -> bool:
     try:
-        reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+        reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
     except grpc.aio.AioRpcError:
         return False
     return reply.status == health_pb2.HealthCheckResponse.SERVING
@@ -38,18 +39,21 @@ async def test_an_answer_in_flight_outlives_the_order_to_stop_and_watches_do_not
         service_process("engine", tmp_path, CONFIG, "--tier", "l1", "--listen", address) as engine,
         open_channel(address) as channel,
     ):
-        await eventually(lambda: serving(channel), within_s=20.0)
+        await eventually(lambda: serving(channel))
         stub = engine_pb2_grpc.EngineServiceStub(channel)
         watch = aiter(stub.WatchLoad(engine_pb2.WatchLoadRequest()))
         await anext(watch)
         events = []
-        async for event in stub.Generate(PROMPT, timeout=20):
+        async for event in stub.Generate(PROMPT, timeout=60):
             if not events:
+                begun = time.monotonic()
                 stopping = asyncio.create_task(engine.terminated())
             events.append(event)
         assert events[-1].HasField("done")
         status, _ = await stopping
     assert status == 0
+    # Watches would have held it up for all of `drain_s`.
+    assert time.monotonic() - begun < 45
 
 
 async def test_a_taken_port_is_named(tmp_path: Path):

@@ -130,7 +130,7 @@ async def test_the_longer_tier_takes_what_the_shorter_refuses(engines: dict[str,
 
 async def test_ten_megabytes_are_refused_at_once_and_the_next_request_works(engines: dict[str, EngineProcess]):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await answer(engines["l1"], "long " * 2_000_000, timeout=20.0)
+        await answer(engines["l1"], "long " * 2_000_000, timeout=60.0)
     assert error_from_rpc(caught.value).reason == "CONTEXT_TOO_LONG"
     assert text_of(await answer(engines["l1"], "Say hi.", max_tokens=4))
 
@@ -160,12 +160,17 @@ async def test_a_cancelled_call_stops_the_model(engines: dict[str, EngineProcess
 
 async def test_a_deadline_ends_the_answer_with_an_event_before_it(engines: dict[str, EngineProcess]):
     events: Events = []
-    async with client(engines["l2"]) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            async for event in stub.Generate(
-                prompt("Write a long story.", max_tokens=1000, choice_count=8), timeout=2.0
-            ):
-                events.append(event)
+    # A busy machine may need longer than that for the first token.
+    for seconds in (2.0, 4.0, 8.0, 16.0):
+        events.clear()
+        async with client(engines["l2"]) as stub:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for event in stub.Generate(
+                    prompt("Write a long story.", max_tokens=1000, choice_count=8), timeout=seconds
+                ):
+                    events.append(event)
+        if text_of(events):
+            break
     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert events[-1].failure.reason == "INFERENCE_TIMEOUT"
     assert text_of(events)
@@ -190,7 +195,7 @@ async def test_a_dead_worker_ends_the_process_with_a_status_that_restarts_it(eng
                         worker.kill()
     assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
     assert events[-1].failure.reason == "DEVICE_FAILED"
-    assert await asyncio.to_thread(engine.process.wait, 30) == 1
+    assert await asyncio.to_thread(engine.process.wait, 100) == 1
     assert not engine.serving()
 
 

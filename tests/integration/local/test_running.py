@@ -11,7 +11,7 @@ import pytest
 from harness.eventually import eventually
 from harness.mesh import prepare_mesh
 
-pytestmark = [pytest.mark.envoy, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.envoy, pytest.mark.timeout(300)]
 
 
 def off_loop(check):
@@ -90,12 +90,14 @@ async def test_a_trace_is_listed_and_drawn(mesh):
     def listed():
         return trace in mesh.tiermesh("trace").stdout
 
-    await eventually(off_loop(listed), within_s=10)
-    drawn = mesh.tiermesh("trace", trace).stdout
-    assert "RouterService/Generate" in drawn
-    assert "EngineService/Generate" in drawn
-    assert "tier=l1" in drawn
-    assert "█" in drawn
+    await eventually(off_loop(listed))
+
+    def drawn():
+        # Every process sends its own spans, in its own time.
+        text = mesh.tiermesh("trace", trace).stdout
+        return all(part in text for part in ("RouterService/Generate", "EngineService/Generate", "tier=l1", "█"))
+
+    await eventually(off_loop(drawn))
     assert mesh.tiermesh("trace", "0" * 31 + "1", check=False).returncode == 1
 
 
@@ -123,12 +125,12 @@ async def test_a_killed_process_comes_back_and_the_mesh_answers_again(mesh, name
         now = next(each for each in found["processes"] if each["name"] == name)
         return now["pid"] not in {0, before["pid"]} and found["well"]
 
-    await eventually(off_loop(is_back), within_s=60)
+    await eventually(off_loop(is_back), within_s=120)
 
     def answers():
         return mesh.tiermesh("ask", f"Is {name} back?", check=False).returncode == 0
 
-    await eventually(off_loop(answers), within_s=20)
+    await eventually(off_loop(answers))
 
 
 async def test_replicas_follow_the_configuration_and_no_request_fails_meanwhile(mesh):
@@ -141,10 +143,10 @@ async def test_replicas_follow_the_configuration_and_no_request_fails_meanwhile(
         return found["well"] and {each["name"] for each in found["processes"] if "l1" in each["name"]} == names
 
     mesh.edit({"tiers": [{"name": "l1", "replicas": 2}]})
-    await eventually(off_loop(lambda: is_well_with({"engine-l1-0", "engine-l1-1"})), within_s=60)
+    await eventually(off_loop(lambda: is_well_with({"engine-l1-0", "engine-l1-1"})), within_s=120)
     port = process_of(mesh, "engine-l1-1")["port"]
     mesh.edit({"tiers": [{"name": "l1", "replicas": 1}]})
-    await eventually(off_loop(lambda: is_well_with({"engine-l1-0"})), within_s=60)
+    await eventually(off_loop(lambda: is_well_with({"engine-l1-0"})), within_s=120)
     assert not failed
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -159,7 +161,7 @@ async def test_a_changed_tier_is_restarted_with_its_new_settings(mesh):
         pids = {each["name"]: each["pid"] for each in found["processes"]}
         return found["well"] and pids["engine-l2-0"] != before["engine-l2-0"]
 
-    await eventually(off_loop(is_new), within_s=60)
+    await eventually(off_loop(is_new), within_s=120)
     assert process_of(mesh, "engine-l1-0")["pid"] == before["engine-l1-0"]
 
 
@@ -171,6 +173,6 @@ async def test_a_wrong_file_changes_nothing(mesh):
     def is_noticed():
         return "refused" in mesh.tiermesh("logs", "follower").stdout
 
-    await eventually(off_loop(is_noticed), within_s=20)
+    await eventually(off_loop(is_noticed))
     assert {process.pid for process in mesh.processes()} == before
     mesh.write(good)

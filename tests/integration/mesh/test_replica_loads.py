@@ -57,7 +57,7 @@ async def test_a_call_goes_to_the_replica_that_it_names_or_nowhere(data_plane):
         stub = engine_pb2_grpc.EngineServiceStub(channel)
 
         async def first_report(address):
-            call = stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=20, metadata=[replica_header(address)])
+            call = stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=60, metadata=[replica_header(address)])
             try:
                 return (await anext(aiter(call))).instance
             finally:

@@ -42,7 +42,7 @@ async def led(mesh, *steps, then=None, request=None):
     gate = asyncio.Event()
     mesh.engine.steps = [*steps, gate, *(then or answer_steps("one ", "two ", "三"))]
     call = mesh.first.call(request)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await mesh.engine.entered.wait()
     return call, gate
 
@@ -50,7 +50,7 @@ async def led(mesh, *steps, then=None, request=None):
 async def test_a_request_at_the_other_router_shares_the_run_live_and_from_the_start(mesh):
     leader, gate = await led(mesh, begun(), delta("one "), delta("two "), then=answer_steps("三")[1:])
     follower = mesh.second.call(metadata=OTHER)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         seen = [await follower.read() for _ in range(3)]
     assert [event.WhichOneof("event") for event in seen] == ["route", "delta", "delta"]
     assert (seen[0].route.cache_status, seen[0].route.request_id) == (COALESCED, "req-2")
@@ -102,7 +102,7 @@ async def test_nobody_waits_for_a_run_that_ended_without_being_kept(mesh):
 async def test_a_leader_that_leaves_keeps_the_run_going_for_the_other_router(mesh):
     leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
     follower = mesh.second.call()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await follower.read()
     leader.cancel()
     gate.set()
@@ -114,7 +114,7 @@ async def test_a_leader_that_leaves_keeps_the_run_going_for_the_other_router(mes
 async def test_the_last_one_to_leave_cancels_the_engine_from_wherever_it_was(mesh):
     leader, _ = await led(mesh, begun(), delta("one "))
     follower = mesh.second.call()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await follower.read()
         leader.cancel()
         follower.cancel()
@@ -136,7 +136,7 @@ async def test_a_run_that_fails_is_begun_anew_at_the_other_router(mesh):
 async def test_a_router_that_vanishes_promotes_a_follower_which_goes_on_where_it_was(mesh):
     leader, _ = await led(mesh, begun(), delta("one "), delta("tw"))
     follower = mesh.second.call()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         seen = [await follower.read() for _ in range(3)]
     mesh.engine.steps = answer_steps("one two ", "three")
     await mesh.first.vanish()
@@ -183,7 +183,7 @@ async def test_all_at_once_at_both_routers_run_once(mesh):
         flights = [f for r in (mesh.first, mesh.second) for f in r.wired.flow.flights.under_way]
         return sum(flight.member_count for flight in flights) >= 16
 
-    await eventually(gathered, within_s=20)
+    await eventually(gathered)
     gate.set()
     answers = await asyncio.gather(*asking)
     assert {answer.text for answer in answers} == {"one"}
@@ -194,7 +194,7 @@ async def test_all_at_once_at_both_routers_run_once(mesh):
 async def test_a_redis_that_dies_costs_nobody_an_answer(mesh, redis_server):
     leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
     follower = mesh.second.call()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await follower.read()
     redis_server.kill()
     mesh.engine.steps = answer_steps("one ", "two")

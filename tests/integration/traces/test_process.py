@@ -28,7 +28,7 @@ async def test_spans_of_a_service_are_kept_and_forwarded(tmp_path, unused_tcp_po
         open_channel(f"127.0.0.1:{unused_tcp_port}") as channel,
     ):
         health = health_pb2_grpc.HealthStub(channel)
-        await health.Check(health_pb2.HealthCheckRequest(), timeout=20, wait_for_ready=True)
+        await health.Check(health_pb2.HealthCheckRequest(), timeout=60, wait_for_ready=True)
         async with open_tracing("tiermesh-x", instance="x-0", endpoint=f"http://127.0.0.1:{unused_tcp_port}") as t:
             with t.tracer.start_as_current_span("work") as span:
                 trace_id = format(span.get_span_context().trace_id, "032x")

@@ -39,7 +39,7 @@ async def test_nothing_is_no_list():
 
 async def test_nothing_waits_for_what_is_not_there():
     gate = asyncio.Event()
-    async with asyncio.timeout(10), aclosing(joined(Source(1, gate, 2, 3).run())) as groups:
+    async with asyncio.timeout(60), aclosing(joined(Source(1, gate, 2, 3).run())) as groups:
         assert await anext(groups) == [1]
         gate.set()
         assert [group async for group in groups] == [[2, 3]]
@@ -69,7 +69,7 @@ async def test_a_slow_reader_holds_the_source_up_and_misses_nothing():
 
 async def test_closing_closes_the_source():
     source = Source(1, asyncio.Event(), 2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with aclosing(joined(source.run())) as groups:
             assert await anext(groups) == [1]
         assert source.closed.is_set()
@@ -85,7 +85,7 @@ async def test_cancelling_the_reader_closes_the_source():
                 read.set()
 
     task = asyncio.create_task(reader())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await read.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -172,7 +172,7 @@ async def test_in_the_background_it_waits_for_the_log_and_stops_when_told(settin
                 learned.set()
 
     task = asyncio.create_task(BanditLearner(Watched(), log, held, FakeClock(), state=tmp_path).run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await learned.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

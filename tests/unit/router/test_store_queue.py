@@ -53,7 +53,7 @@ class Counted:
         return self.queue.put(place, cache_pb2.CachedAnswer(deltas=[answer_pb2.Delta(text=text)]))
 
     async def drained(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.queue.drain(within_s=10)
 
     @property
@@ -78,7 +78,7 @@ async def test_answers_that_come_together_leave_together_and_in_order():
 async def test_an_answer_alone_leaves_by_itself():
     counted = Counted(linger_s=0.001)
     counted.put(b"1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await counted.cache.called.wait()
     assert counted.cache.batches == [[b"1"]]
 
@@ -87,7 +87,7 @@ async def test_enough_answers_do_not_wait_for_more():
     counted = Counted(linger_s=LONG_S)
     for n in range(BATCH):
         counted.put(b"%d" % n)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await counted.cache.called.wait()
     assert [len(batch) for batch in counted.cache.batches] == [BATCH]
 
@@ -96,7 +96,7 @@ async def test_what_comes_during_a_call_leaves_with_the_next():
     counted = Counted(linger_s=0.001)
     counted.cache.gate = asyncio.Event()
     counted.put(b"1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await counted.cache.called.wait()
     counted.put(b"2")
     counted.put(b"3")
@@ -140,7 +140,7 @@ async def test_a_drain_gives_up_a_cache_that_hangs():
     counted = Counted(linger_s=0.001)
     counted.cache.gate = asyncio.Event()
     counted.put(b"1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await counted.cache.called.wait()
         await counted.queue.drain(within_s=0.01)
     counted.cache.gate.set()

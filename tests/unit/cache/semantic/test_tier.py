@@ -45,7 +45,7 @@ def slow():
 
 
 async def test_an_embedding_that_is_late_is_a_miss_in_time(slow):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         match = await make_tier(slow).match("t", DIGEST, "how do I pay?", "", Budget.of(0.05))
     assert (match.candidate, match.refused_by) == (None, "late")
 
@@ -54,7 +54,7 @@ async def test_nothing_is_embedded_for_a_caller_who_has_gone(slow):
     tier = make_tier(slow)
     first = asyncio.create_task(tier.match("t", DIGEST, "how do I pay?", "", Budget.of(60)))
     assert await asyncio.to_thread(slow.at_work.wait, 20)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for text in ("how do I vote?", "how do I cook?"):
             assert (await tier.match("t", DIGEST, text, "", Budget.of(0.05))).refused_by == "late"
     slow.gate.set()
