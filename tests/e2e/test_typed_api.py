@@ -8,8 +8,10 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tiermesh.api.common.v1 import chat_pb2
+from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.shared.rpc import error_from_rpc
+from tiermesh.shared.endpoints import engine_cluster, replica_endpoint
+from tiermesh.shared.rpc import error_from_rpc, open_channel
 
 
 def user(text):
@@ -168,14 +170,27 @@ async def test_the_default_deadline_reaches_every_hop_and_shrinks(lite):
     assert budgets["tiermesh-classifier"] <= mesh.config.deadlines.classifier_ms + 1
 
 
-async def test_cancelling_frees_the_engine_at_once(mesh):
-    async with mesh.channel() as channel:
+async def test_cancelling_frees_the_engine_and_not_one_more_token_is_made(mesh):
+    address = str(replica_endpoint(mesh.config, engine_cluster("l2"), 0))
+    async with mesh.channel() as channel, open_channel(address) as direct:
+        loads = aiter(engine_pb2_grpc.EngineServiceStub(direct).WatchLoad(engine_pb2.WatchLoadRequest(), timeout=120))
+        before = await anext(loads)
         stub = router_pb2_grpc.RouterServiceStub(channel)
         call = stub.Generate(request("Write a story.", model="tier:l2", max_tokens=1000), metadata=mesh.metadata)
         async for event in call:
             if event.WhichOneof("event") == "delta":
                 break
         call.cancel()
-    async with asyncio.timeout(60):
-        events = await generate(mesh, request("hello there", model="tier:l2", max_tokens=2))
-    assert events[-1].done.attempts[0].timing.queue.ToMilliseconds() < 5_000
+        # The engine counts what it gave up; from then on only the next answer may add tokens.
+        load = await anext(loads)
+        while load.aborted_count == before.aborted_count or load.running_count:
+            load = await anext(loads)
+        async with asyncio.timeout(60):
+            events = await generate(mesh, request("hello there", model="tier:l2", max_tokens=8))
+        last = events[-1].done
+        after = await anext(loads)
+        while after.running_count or after.generated_token_count == load.generated_token_count:
+            after = await anext(loads)
+    assert load.aborted_count == before.aborted_count + 1
+    assert after.generated_token_count - load.generated_token_count == last.usage.completion_token_count
+    assert last.attempts[0].timing.queue.ToMilliseconds() < 5_000

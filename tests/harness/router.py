@@ -186,10 +186,16 @@ class RunningRouter:
 
 
 @asynccontextmanager
-async def running_router(**changes):
-    """Starts the router and its neighbours; `changes` replace sections of the configuration."""
+async def running_router(*, engines=None, **changes):
+    """Starts the router and its neighbours.
+
+    Args:
+        engines: Servicers that take the place of scripted engines, by tier.
+        changes: Sections of the configuration that are replaced.
+    """
     with recorded_tracing() as tracing:
         async with AsyncExitStack() as stack:
             router = RunningRouter(make_settings(**changes), tracing)
+            router.engines.update(engines or {})
             await router.open(stack)
             yield router
