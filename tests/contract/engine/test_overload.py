@@ -85,7 +85,7 @@ def test_memory_stays_flat(capacity: float):
         return kept / len(run.outcomes)
 
     # What is left behind is the test's own list, so many bytes a prompt whatever the length of the run.
-    assert peak(20.0) < 1.5 * peak(5.0)
+    assert peak(10.0) < 1.5 * peak(2.5)
 
 
 def test_below_capacity_nothing_is_refused(capacity: float):

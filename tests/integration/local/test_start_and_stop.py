@@ -1,6 +1,7 @@
 """Starting and stopping: what runs afterwards, and what does not."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -27,7 +28,10 @@ def listening_ports(mesh):
     found = []
     for port in ports:
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
                 found.append(port)
     return found
 
@@ -83,7 +87,9 @@ async def test_what_is_in_flight_finishes_and_nothing_is_left(tmp_path):
     await streaming
     assert "waiting for 1 request" in stopped.stdout
     assert "by force" not in stopped.stdout
-    assert [line for line in text if line][-1] == "data: [DONE]"
+    *_, last, done = [line.removeprefix("data: ") for line in text if line]
+    assert done == "[DONE]"
+    assert json.loads(last)["choices"][0]["finish_reason"] in {"stop", "length"}
     assert mesh.processes() == []
     assert listening_ports(mesh) == []
     again = mesh.tiermesh("down")

@@ -9,7 +9,8 @@ from tiermesh.cache.adapters.redis import answer_of
 from tiermesh.shared.errors import Unavailable
 
 
-async def test_a_cancellation_that_the_client_loses_is_not_lost():
+@pytest.mark.parametrize("after", [None, RedisConnectionError("gone"), ResponseError("OOM")])
+async def test_a_cancellation_that_the_client_loses_is_not_lost(after):
     waiting = asyncio.Event()
 
     async def careless() -> bytes:
@@ -18,6 +19,8 @@ async def test_a_cancellation_that_the_client_loses_is_not_lost():
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             # As `asyncio.wait_for` does when what it waits for ends at the same moment.
+            if after is not None:
+                raise after from None
             return b"late"
         return b""
 

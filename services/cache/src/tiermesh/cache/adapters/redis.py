@@ -97,17 +97,23 @@ async def _reply(command: Awaitable[Any]) -> Any:
     has been sent (python/cpython#86296). Who was cancelled meanwhile is cancelled here: a task that follows the log
     would never end.
     """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
+    before = _cancellations()
     try:
-        reply = await command
+        return await command
     except ResponseError:
         raise
     except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
         raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError
-    return reply
+    finally:
+        # Whatever the reply: nobody waits for it any more.
+        if _cancellations() > before:
+            raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    """Returns how often this task has been cancelled."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 async def answer_of(command: Awaitable[Any]) -> Any:
