@@ -5,6 +5,7 @@ import socket
 
 from harness.router import make_settings
 from tiermesh.router.adapters.replica_directory import ReplicaDirectory, resolve
+from tiermesh.router.app import shares_with_others
 
 DNS = {"mode": "dns", "dns_suffix": ".tiermesh.svc", "service_port": 8081}
 
@@ -50,3 +51,9 @@ async def test_elsewhere_names_are_looked_up_and_the_last_answer_stays():
 async def test_addresses_are_written_as_envoy_writes_them():
     assert await resolve("127.0.0.1", 8081) == ["127.0.0.1:8081"]
     assert await resolve("::1", 8081) == ["[::1]:8081"]
+
+
+def test_a_router_alone_shares_its_runs_with_nobody():
+    for replicas, coalescing, shared in ((1, "mesh", False), (2, "mesh", True), (2, "replica", False)):
+        settings = make_settings(router={"replicas": replicas}, cache={"coalescing": coalescing})
+        assert shares_with_others(settings.current.config, ReplicaDirectory(settings)) is shared

@@ -171,7 +171,7 @@ async def run(process: Process) -> None:
             watching = [asyncio.create_task(one.run()) for one in (wired.replicas, wired.loads, wired.learner)]
             sending = asyncio.create_task(wired.outcomes.run())
             hearing = asyncio.create_task(
-                wired.neighbours.run(enabled=lambda: settings.current.config.cache.coalescing == "mesh")
+                wired.neighbours.run(enabled=lambda: shares_with_others(settings.current.config, wired.replicas))
             )
             await server.set_serving(True)
             _log.info("serving", address=process.address, config_version=settings.current.version)
@@ -187,6 +187,11 @@ async def run(process: Process) -> None:
                 sending.cancel()
                 await wired.neighbours.drain()
                 hearing.cancel()
+
+
+def shares_with_others(config: TiermeshConfig, replicas: ReplicaDirectory) -> bool:
+    """Whether runs are to be shared with other routers: a router alone has nobody to tell, and saves the calls."""
+    return config.cache.coalescing == "mesh" and len(replicas.addresses(ROUTER)) > 1
 
 
 def read_snapshot(config: TiermeshConfig, clock: Clock) -> Snapshot:

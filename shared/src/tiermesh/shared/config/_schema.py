@@ -137,7 +137,7 @@ class CacheConfig(ServiceConfig):
     environment's REDIS_URL wins. None starts the embedded one."""
     coalescing: Literal["off", "replica", "mesh"] = "mesh"
     """Whether identical requests at the same time share one run, where the cache may be used. `replica`: those at one
-    router. `mesh`: those at all routers, through Redis."""
+    router. `mesh`: those at all routers, through Redis, where there is more than one."""
     ttl_s: Annotated[int, Field(ge=1)] = 3600
     """How long an answer is kept, give or take a tenth."""
     store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5
