@@ -12,8 +12,7 @@ measured is the mesh. Three paths are measured in turn, in every round, by the s
 
 Every prompt is new, so `mesh` always misses the cache and does all of its work; answers have one
 token and are complete, so that what is measured is a request, not a stream, and each is kept. The
-figures are medians over the rounds; the processor time of `mesh` is by process, per request at 32 in
-flight, and bears other work on the machine better than the rest. Writes benchmarks/out/overhead.json.
+figures are medians over the rounds. Writes benchmarks/out/overhead.json.
 """
 
 from __future__ import annotations
