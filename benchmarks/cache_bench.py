@@ -11,7 +11,9 @@ import asyncio
 import json
 import os
 import random
+import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "out"
 DATA = ROOT.parent / "shared" / "data"
 VERBS = ["renew", "cancel", "install", "repair", "share", "print", "pack", "paint", "sell", "insure"]
+WORDS = ["what", "time", "does", "the", "last", "train", "to", "the", "old", "city", "leave", "on", "a", "cold", "night", "in", "winter"]
 NOUNS = ["passport", "printer", "bicycle", "account", "garden", "window", "contract", "router", "sofa", "ticket"]
 
 
@@ -167,16 +170,23 @@ async def measure_latency(
                     ("semantic", rows["semantic"][str(size)]),
                 ):
                     print(f"{name:<28} {size:>8} {row['p50_ms']:>9} {row['p99_ms']:>9} {row['rps']:>8}")
-    texts = [" ".join(random.choices(NOUNS, k=62)) for _ in range(50)]
-
-    async def embed(n: int) -> None:
-        embedder.embed_now(texts[n % 50])
-
-    detail["embedding_64_tokens"] = await latency.timed(embed, 100)
-    print(
-        f"{'embedding, 64 tokens':<28} {'':>8} {detail['embedding_64_tokens']['p50_ms']:>9} {detail['embedding_64_tokens']['p99_ms']:>9}"
-    )
+    detail["embedding_64_tokens"] = embedding_cost(embedder)
+    cost = detail["embedding_64_tokens"]
+    print(f"{'embedding, 64 tokens, CPU':<28} {'':>8} {cost['cpu_p50_ms']:>9} {cost['cpu_p99_ms']:>9}")
     return rows
+
+
+def embedding_cost(embedder: OnnxEmbedder, *, calls: int = 200) -> dict[str, float]:
+    """Returns the CPU time of embedding 64 tokens, in ms: what other processes do on the machine counts little."""
+    # Each is one token, and two more mark beginning and end.
+    texts = [" ".join(random.choices(WORDS, k=62)) for _ in range(50)]
+    times = []
+    for n in range(calls):
+        began = time.thread_time()
+        embedder.embed_now(texts[n % 50])
+        times.append((time.thread_time() - began) * 1000)
+    cuts = statistics.quantiles(times, n=100)
+    return {"cpu_p50_ms": round(cuts[49], 2), "cpu_p99_ms": round(cuts[98], 2)}
 
 
 def random_vector(generator: np.random.Generator, known: list[bytes]) -> bytes:

@@ -67,7 +67,7 @@ def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> lis
             pre_embedding_func=get_prompt,
             embedding_func=embed,
             data_manager=get_data_manager(
-                CacheBase("sqlite", sql_url=f"sqlite:///{place}/sql.db"),
+                CacheBase("sqlite", sql_url="sqlite:///:memory:"),
                 VectorBase("faiss", dimension=384, index_path=str(place / "faiss.index")),
             ),
             similarity_evaluation=SearchDistanceEvaluation(),

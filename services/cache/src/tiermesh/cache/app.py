@@ -32,6 +32,7 @@ from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours, R
 from tiermesh.cache.run_tokens import RANDOM_BYTES
 from tiermesh.cache.runs import Runs
 from tiermesh.cache.semantic.index import QuestionIndex
+from tiermesh.cache.semantic.lexicon import chinese, english
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -192,6 +193,9 @@ async def open_semantic_parts(
         _log.error("the semantic tier is off: install tiermesh-cache[semantic]", missing=error.name)
         yield None
         return
+    # Read now, and not while the first caller waits.
+    english()
+    chinese()
     folder = embedder_folder(environ)
     if not is_fetched(folder):
         _log.error("no embedder: English is matched exactly only; run python -m tiermesh.cache.fetch_embedder")
