@@ -86,3 +86,7 @@ test-scenarios: env ## Kill, hang and slow down every process of a mesh under lo
 
 bench-resilience: env ## Measure what faults, outages and overload do to requests
 	@$(BIN)/python benchmarks/resilience.py $(ARGS)
+
+.PHONY: bench-learning
+bench-learning: env ## Measure what the log of outcomes can tell, on recorded outcomes; ARGS="--data FOLDER"
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/learning_bench.py $(ARGS)

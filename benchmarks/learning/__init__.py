@@ -1,0 +1,1 @@
+"""What the log of outcomes can tell, on recorded outcomes of two real models."""

@@ -1,0 +1,225 @@
+"""What the log of outcomes can tell, on 15,361 prompts with recorded outcomes of a weak and a strong model.
+
+    make bench-learning
+    python benchmarks/learning_bench.py --data FOLDER
+
+- models: `tiermesh report models` on the outcomes, by the classifier's task types and by data set
+- thresholds: `tiermesh calibrate-thresholds` from a log in which each request was answered by one tier, and what the
+  threshold that it chose does to *all* outcomes, which the log did not show
+- drift: false alarms on requests of the reference's own kind, and from which share of another kind on it is seen
+- cost: of a record in the router, in the log, and on disk
+
+Writes benchmarks/out/learning.json, the evaluation sets and the pictures beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
+
+from harness.outcomes import make_record  # noqa: E402 -- the harness is not installed
+from learning.traffic import STRONG, WEAK, Asked, as_log, classify, evaluation_rows  # noqa: E402
+from tiermesh.client.cli._app import make_app  # noqa: E402
+from tiermesh.outcomes.adapters.sqlite import open_outcomes  # noqa: E402
+from tiermesh.outcomes.drift.features import features_of  # noqa: E402
+from tiermesh.outcomes.drift.measure import DRIFT, OK, Marks, measure  # noqa: E402
+from tiermesh.outcomes.drift.reference import count_window, make_reference  # noqa: E402
+from tiermesh.shared.config import load_config  # noqa: E402
+from tiermesh.shared.outcomes import write_outcome  # noqa: E402
+
+OUT = ROOT / "benchmarks" / "out"
+RULES = ROOT / "mesh" / "profiles" / "rules.yaml"
+CONFIG = f"""
+# Prices of a million tokens as the RouteLLM paper takes them (Ong et al. 2024): Mixtral 8x7B and GPT-4.
+tenants: [{{name: bench, key_env: KEY}}]
+tiers:
+  - {{name: {WEAK}, backend: simulated, max_complexity: 0.5, price_in: 0.24, price_out: 0.24}}
+  - {{name: {STRONG}, backend: simulated, price_in: 24.7, price_out: 24.7}}
+"""
+WINDOW = 2000
+TRIALS = 100
+
+
+def main() -> int:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with routellm/")
+    data: Path = parser.parse_args().data / "routellm" / "outcomes.jsonl"
+    if not data.exists():
+        print(f"{data}: is not there; name the folder with --data", file=sys.stderr)
+        return 1
+    OUT.mkdir(exist_ok=True)
+    config = OUT / "learning.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    asked = classify(data, RULES)
+    print(f"{len(asked)} prompts classified\n")
+    found = {
+        "models": models(asked, config),
+        "thresholds": thresholds(asked, config),
+        "drift": drift(asked),
+        "cost": cost(),
+    }
+    (OUT / "learning.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwrote {OUT / 'learning.json'}")
+    return 0
+
+
+def models(asked: Sequence[Asked], config: Path) -> dict[str, Any]:
+    """Reports on models by task type, data set and subject."""
+    found = {}
+    for name in ("task_type", "dataset", "subject"):
+        path = OUT / f"evaluation-{name}.jsonl"
+        rows = evaluation_rows(asked, by=name)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        words = ["report", "models", str(path), "--config", str(config), "--within", "3"]
+        print(run(*words, "--picture", str(OUT / f"models-{name}.svg")))
+        found[name] = json.loads(run(*words, "--json"))
+    return found
+
+
+def thresholds(asked: Sequence[Asked], config: Path) -> list[dict[str, Any]]:
+    """Chooses thresholds from logs, and holds what they promise against all outcomes."""
+    found = []
+    print("threshold from a log            share promised  true   quality promised  true   judged answers")
+    for option, target in (
+        ("--target-strong-share", "0.2"),
+        ("--target-strong-share", "0.5"),
+        ("--target-quality", "0.9"),
+        ("--target-quality", "0.98"),
+    ):
+        for exploration, judged_share in ((0.02, 0.2), (0.2, 1.0)):
+            dice = random.Random(1)
+            log = as_log(asked, threshold=0.5, exploration=exploration, judged_share=judged_share, dice=dice)
+            with tempfile.TemporaryDirectory() as folder:
+                path, change = Path(folder) / "log.jsonl", OUT / "threshold.yaml"
+                path.write_text("".join(write_outcome(record) + "\n" for record in log), encoding="utf-8")
+                base = [
+                    "calibrate-thresholds",
+                    str(path),
+                    "--config",
+                    str(config),
+                    option,
+                    target,
+                    "--out",
+                    str(change),
+                ]
+                run(*base)
+            text = change.read_text(encoding="utf-8")
+            chosen = load_config(change).tier(WEAK).max_complexity
+            promised = [float(part.split("%")[0].split()[-1]) / 100 for part in text.split("\n")[1:3]]
+            strong = [each.judged.complexity > chosen for each in asked]
+            quality = statistics.mean(each.strong if up else each.weak for each, up in zip(asked, strong, strict=True))
+            row = {
+                "target": f"{option} {target}",
+                "exploration": exploration,
+                "judged_share": judged_share,
+                "max_complexity": chosen,
+                "strong_share": {"promised": promised[0], "true": statistics.mean(strong)},
+                "quality": {"promised": promised[1], "true": quality},
+                "quality_of_strong": statistics.mean(each.strong for each in asked),
+            }
+            found.append(row)
+            print(
+                f"{row['target']:<28}    {promised[0]:>13.1%} {row['strong_share']['true']:>6.1%}"
+                f" {promised[1]:>17.1%} {quality:>6.1%}   {judged_share:.0%}, {exploration:.0%} explored"
+            )
+    return found
+
+
+def drift(asked: Sequence[Asked]) -> dict[str, Any]:
+    """Measures false alarms and the share of other requests from which a drift is seen."""
+    dice = random.Random(2)
+    rows = {
+        name: [
+            features_of(record)
+            for record in as_log(
+                [each for each in asked if each.dataset == name],
+                threshold=0.5,
+                exploration=0.0,
+                judged_share=0.0,
+                dice=dice,
+            )
+        ]
+        for name in ("mmlu", "gsm8k")
+    }
+    dice.shuffle(rows["mmlu"])
+    half = len(rows["mmlu"]) // 2
+    reference = make_reference(rows["mmlu"][:half], since="", until="")
+    others = rows["mmlu"][half:]
+
+    def states(share: float, size: int) -> dict[str, float]:
+        """Share of windows in which any feature is worth watching, and has drifted."""
+        watched = drifted = 0
+        for _ in range(TRIALS):
+            foreign = round(size * share)
+            window = dice.sample(others, size - foreign) + dice.choices(rows["gsm8k"], k=foreign)
+            found = {each.state for each in measure(reference, count_window(reference, window), Marks())}
+            watched += bool(found - {OK})
+            drifted += DRIFT in found
+        return {"watch": watched / TRIALS, "drift": drifted / TRIALS}
+
+    print("\nshare of GSM8K among MMLU    window  watch  drift")
+    found = []
+    for size in (200, WINDOW):
+        for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4):
+            row = {"window": size, "share": share, **states(share, size)}
+            found.append(row)
+            print(f"{share:>24.0%} {size:>9} {row['watch']:>6.0%} {row['drift']:>6.0%}")
+    return {"reference": half, "trials": TRIALS, "windows": found}
+
+
+def cost() -> dict[str, float]:
+    """Measures what a record takes in the log; what it takes in the router is measured by `make bench-overhead`."""
+    records = [make_record(n) for n in range(20_000)]
+    for record in records:
+        record.features.measures.update({f"measure_{n}": n / 7 for n in range(18)})
+        record.trace_id = f"{record.arrived.seconds:032x}"
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_outcomes(Path(folder) / "outcomes.db")
+        begin = time.perf_counter()
+        for start in range(0, len(records), 200):
+            store.add(records[start : start + 200])
+        took = time.perf_counter() - begin
+        begin = time.perf_counter()
+        for record in records[:5000]:
+            store.add_feedback(record.tenant, record.request_id, record.feedback.add(score=1.0))
+        judged = time.perf_counter() - begin
+        size = store.holdings().size_bytes
+        store.close()
+    found = {
+        "filed_per_second": len(records) / took,
+        "opinions_per_second": 5000 / judged,
+        "bytes_per_record": size / len(records),
+        "bytes_on_the_wire": statistics.mean(record.ByteSize() for record in records),
+    }
+    print("\n" + ", ".join(f"{name.replace('_', ' ')} {value:,.0f}" for name, value in found.items()))
+    return found
+
+
+def run(*words: str) -> str:
+    """Runs a command of `tiermesh`; returns what it prints.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    done = CliRunner().invoke(make_app(), list(words))
+    if done.exit_code != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.output}")
+    return done.output
+
+
+if __name__ == "__main__":
+    sys.exit(main())
