@@ -130,11 +130,11 @@ def _show(found: Sequence[TypeReport], within: float) -> None:
             [kind.task_type, str(kind.count), *cells, kind.pick, behind, bound, "yes" if kind.is_sure else "no", saving]
         )
     print_table(["task type", "requests", *names, f"enough (within {within:g})", "", "at most", "sure", "saves"], rows)
-    if not all(kind.is_comparable for kind in found):
+    unequal = [kind.task_type for kind in found if not kind.is_comparable]
+    if unequal:
         typer.echo(
-            "\nThe scores are of requests that routing sent to each tier, the easy ones to the small ones: they cannot be"
-            " compared.\nLet some requests be answered by another tier at random (balance.exploration), or use an"
-            " evaluation set."
+            f"\nThe scores of {', '.join(unequal)} cannot be compared: routing sent the easy requests to the small tiers."
+            "\nLet some requests be answered by another tier at random (balance.exploration), or use an evaluation set."
         )
 
 
