@@ -9,6 +9,7 @@ running ── a member joins, or leaves while others stay ─► running
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
@@ -64,6 +65,10 @@ class Crew(Generic[_M]):
     def members(self) -> tuple[_M, ...]:
         """Those who wait for the answer, in the order in which they came."""
         return tuple(self._deadlines)
+
+    def __iter__(self) -> Iterator[_M]:
+        """Those who wait for the answer; not to be changed meanwhile."""
+        return iter(self._deadlines)
 
     @property
     def is_over(self) -> bool:

@@ -53,16 +53,16 @@ class Reader:
         Raises:
             TiermeshError: the run failed for this reader.
         """
-        flight = self.flight
+        flight, record, loop = self.flight, self.flight.record, asyncio.get_running_loop()
         while True:
-            while self._read < len(flight.record) and not self._is_stopped:
+            while self._read < len(record) and (self._error is None or self._read < self._stops_at):
                 self._read += 1
-                yield flight.record[self._read - 1]
-            if self._error is not None and self._is_stopped:
+                yield record[self._read - 1]
+            if self._error is not None and self._read >= self._stops_at:
                 raise self._error
             if flight.complete:
                 return
-            self._waiting = asyncio.get_running_loop().create_future()
+            self._waiting = loop.create_future()
             try:
                 await self._waiting
             finally:
@@ -105,10 +105,6 @@ class Reader:
     @property
     def _has_news(self) -> bool:
         return self._read < len(self.flight.record) or self._error is not None or self.flight.complete
-
-    @property
-    def _is_stopped(self) -> bool:
-        return self._error is not None and self._read >= self._stops_at
 
 
 class Member(Reader):
@@ -206,11 +202,12 @@ class Flight:
 
     async def _pump(self, leader: Member | None, events: Events) -> None:
         """Writes one run into the record."""
-        continuation = Continuation([event for event, _ in self.record])
+        # Mostly there is nothing to be continued.
+        continuation = Continuation([event for event, _ in self.record]) if self.record else None
         try:
             async with aclosing(events):
                 async for event in events:
-                    new = continuation.admit(event)
+                    new = continuation.admit(event) if continuation is not None else event
                     if new is not None:
                         self._give(new, leader)
             if not self.complete:
@@ -233,7 +230,7 @@ class Flight:
             self.complete = True
             self._crew.complete()
             self._on_over(self)
-        for member in self._crew.members:
+        for member in self._crew:
             member.wake()
 
     def _failed(self, leader: Member | None, error: TiermeshError) -> None:
