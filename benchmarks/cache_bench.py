@@ -13,20 +13,23 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from cache import clinc, latency, mooncake, pairs
+from cache import clinc, latency, mooncake, pairs, prefix
 from cache.interval import percent, wilson
 from cache.made_traps import make_traps
 from cache.peers_run import ask_peers
 from harness.redis import real_redis
+from harness.vllm import running_engines
 from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder, open_onnx_embedder
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.usearch import UsearchNeighbours
@@ -41,7 +44,25 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "out"
 DATA = ROOT.parent / "shared" / "data"
 VERBS = ["renew", "cancel", "install", "repair", "share", "print", "pack", "paint", "sell", "insure"]
-WORDS = ["what", "time", "does", "the", "last", "train", "to", "the", "old", "city", "leave", "on", "a", "cold", "night", "in", "winter"]
+WORDS = [
+    "what",
+    "time",
+    "does",
+    "the",
+    "last",
+    "train",
+    "to",
+    "the",
+    "old",
+    "city",
+    "leave",
+    "on",
+    "a",
+    "cold",
+    "night",
+    "in",
+    "winter",
+]
 NOUNS = ["passport", "printer", "bicycle", "account", "garden", "window", "contract", "router", "sofa", "ticket"]
 
 
@@ -141,6 +162,26 @@ def measure_mooncake(detail: dict[str, Any]) -> float | None:
     return round(shares["4 replicas of 20,000 blocks, prefix-affine"], 4)
 
 
+def measure_prefix(detail: dict[str, Any], *, snippets: int) -> dict[str, float | None]:
+    """Prints and returns the hit rate of a real engine's prefix cache; None where there is no engine environment."""
+    rates: dict[str, float | None] = {"normalised": None, "raw": None}
+    if not snippets:
+        return rates
+    print(f"\nvLLM's prefix cache, {snippets * prefix.QUESTIONS_A_SNIPPET} questions over {snippets} snippets:")
+    try:
+        with tempfile.TemporaryDirectory() as folder, running_engines(Path(folder), ("l2",)) as engines:
+            # With a loop of its own, on a thread: an engine takes its time to start.
+            measured = asyncio.run(prefix.hit_rates(engines["l2"].target, prefix.make_prompts(snippets)))
+    except pytest.fail.Exception as missing:
+        print(f"  skipped: {missing}")
+        return rates
+    for way in ("raw", "normalised"):
+        rates[way] = measured[way]
+        print(f"  {way:<46} {100 * measured[way]:.1f}% of {measured['prompt_tokens'][way]} prompt tokens")
+    detail["prefix_cache"] = measured
+    return rates
+
+
 async def measure_latency(
     embedder: OnnxEmbedder, detail: dict[str, Any], *, sizes: list[int], calls: int
 ) -> dict[str, Any]:
@@ -206,8 +247,7 @@ async def run(arguments: argparse.Namespace) -> None:
         result = {
             "pairs": await measure_pairs(embedder, detail, peers=arguments.peers, made=arguments.made),
             "latency": await measure_latency(embedder, detail, sizes=arguments.entries, calls=arguments.calls),
-            # Measured where the engine is; the cache service has no part in it.
-            "prefix_hit_rate": {"normalised": None, "raw": None},
+            "prefix_hit_rate": await asyncio.to_thread(measure_prefix, detail, snippets=arguments.prefix_snippets),
             "mooncake_block_hit_rate": measure_mooncake(detail),
         }
         await measure_clinc(embedder, detail, per_intent=arguments.clinc_per_intent)
@@ -229,6 +269,12 @@ def main() -> None:
     )
     parser.add_argument(
         "--made", type=int, default=4_000, help="traps made from templates, for each language (default: 4000)"
+    )
+    parser.add_argument(
+        "--prefix-snippets",
+        type=int,
+        default=50,
+        help="knowledge snippets for the prefix cache of a real engine, 20 questions each; 0 leaves it out",
     )
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave the other caches out")
     uvloop.run(run(parser.parse_args()))

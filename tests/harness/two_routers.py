@@ -65,15 +65,21 @@ class TwoRouters:
 
 
 @asynccontextmanager
-async def two_routers(redis_url: str, **cache: object) -> AsyncIterator[TwoRouters]:
-    """Starts everything; both routers are heard by the cache."""
+async def two_routers(redis_url: str, *, waiting_s: float = 5.0, **cache: object) -> AsyncIterator[TwoRouters]:
+    """Starts everything; both routers are heard by the cache.
+
+    Args:
+        redis_url: A Redis.
+        waiting_s: Silence after which those who wait take Redis for gone; longer than a busy machine pauses.
+        cache: Further settings of the cache.
+    """
     engine, classifier = ScriptedEngine(*answer_steps("one ", "two ", "三")), FakeClassifier()
     # Generous, so that a busy machine does not turn into misses.
     settings = make_settings(cache={"store_timeout_ms": 1000, **cache})
     with recorded_tracing() as tracing:
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(open_redis_store(redis_url))
-            waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=5))
+            waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=waiting_s))
             board = RedisRuns(store.client, waiting.client)
             ending = asyncio.Event()
             config = cache_config(store_timeout_ms=1000)
@@ -117,11 +123,11 @@ async def _router(settings, ports) -> AsyncIterator[OneRouter]:
             await channel.close()
 
 
-async def joined(router: OneRouter) -> None:
-    """Waits until a router follows a run that the other leads."""
+async def joined(leading: OneRouter) -> None:
+    """Waits until a router hands the events of a run that it leads to the other one."""
 
-    async def follows() -> bool:
-        flights = router.wired.flow.flights.under_way
-        return any(flight.is_led_elsewhere for flight in flights)
+    async def published() -> bool:
+        claims = [flight.claim for flight in leading.wired.flow.flights.under_way]
+        return any(claim is not None and claim.is_wanted for claim in claims)
 
-    await eventually(follows)
+    await eventually(published)

@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,9 @@ from harness.eventually import eventually
 from harness.vllm import EngineProcess, running_engines
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
+from tiermesh.shared.canonical import canonical_messages
+from tiermesh.shared.config import DynamicField
+from tiermesh.shared.dynamic import engine_messages
 from tiermesh.shared.rpc import error_from_rpc, open_channel
 
 # Loading two models on two busy cores takes a minute or two, once for this file.
@@ -217,3 +220,68 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+SNIPPET = (
+    "The kettle was first sold in 1998, weighs two kilograms, is thirty centimetres high and comes in red or white. Its "
+    "warranty lasts five years and covers every part but the cable, which is three metres long. In normal use it takes nine "
+    "hundred watts and is as loud as forty decibels. The case is made of steel, and spare parts are kept for twelve years."
+)
+FIELDS = (DynamicField(name="session", labels=("session id", "会话编号"), answer_depends=False),)
+
+
+def asked(snippet: str, session: str, question: str) -> list[chat_pb2.Message]:
+    return [
+        chat_pb2.Message(role=chat_pb2.ROLE_SYSTEM, content=f"{session}\nAnswer from this text.\n{snippet}"),
+        chat_pb2.Message(role=chat_pb2.ROLE_USER, content=question),
+    ]
+
+
+async def prefix_counters(stub: engine_pb2_grpc.EngineServiceAsyncStub) -> tuple[int, int]:
+    watch = stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=60)
+    load = await watch.read()
+    watch.cancel()
+    return load.prefix_queried_token_count, load.prefix_hit_token_count
+
+
+async def prefix_hit_rate(engine: EngineProcess, prompts: list[Sequence[chat_pb2.Message]]) -> float:
+    async with client(engine) as stub:
+        before = await prefix_counters(stub)
+        for messages in prompts:
+            request = engine_pb2.GenerateRequest(
+                request_id="test", messages=messages, sampling=chat_pb2.Sampling(max_tokens=1, temperature=0.0)
+            )
+            async for _ in stub.Generate(request, timeout=300):
+                pass
+        after = await prefix_counters(stub)
+    return (after[1] - before[1]) / (after[0] - before[0])
+
+
+async def test_the_prefix_cache_finds_what_dynamic_fields_would_hide(engines: dict[str, EngineProcess]):
+    heads = [f"Session ID: {n * 7919:08x}" if n % 2 else f"会话编号：{n * 7919:08x}" for n in range(1, 19)]
+    prompts = [asked(f"Item {n % 2}. {SNIPPET}", head, f"What is its {n}th property?") for n, head in enumerate(heads)]
+    raw = await prefix_hit_rate(engines["l2"], prompts)
+    normalised = await prefix_hit_rate(
+        engines["l2"], [canonical_messages(engine_messages(messages, FIELDS)) for messages in prompts]
+    )
+    assert raw <= 0.03
+    assert normalised >= 0.47
+
+
+async def test_requests_of_the_same_meaning_are_rendered_to_the_same_tokens(engines: dict[str, EngineProcess]):
+    def prompt_of(content: str, arguments: str) -> Sequence[chat_pb2.Message]:
+        call = chat_pb2.ToolCall(id="1", name="look_up", arguments_json=arguments)
+        messages = [
+            chat_pb2.Message(role=chat_pb2.ROLE_USER, content=content),
+            chat_pb2.Message(role=chat_pb2.ROLE_ASSISTANT, content="", tool_calls=[call]),
+            chat_pb2.Message(role=chat_pb2.ROLE_USER, content="Shorter."),
+        ]
+        return canonical_messages(engine_messages(messages, FIELDS))
+
+    one = prompt_of(f"Caf\u00e9 一\n{SNIPPET}", '{"a": 1, "b": [2.50]}')
+    two = prompt_of(f"Cafe\u0301 一\r\n{SNIPPET} \n", '{ "b":[2.50],\n"a":1 }')
+    assert [m.SerializeToString() for m in one] == [m.SerializeToString() for m in two]
+    await prefix_hit_rate(engines["l2"], [one])
+    # All of it but its last block, which vLLM computes in any case; a block is sixteen tokens or some more.
+    assert await prefix_hit_rate(engines["l2"], [one]) >= 0.5
+    assert await prefix_hit_rate(engines["l2"], [two]) >= 0.5

@@ -1,6 +1,7 @@
 """Identical requests at two routers: one run, through a real cache and a real Redis."""
 
 import asyncio
+import itertools
 
 import pytest
 from harness.eventually import eventually
@@ -66,7 +67,7 @@ async def test_a_request_at_the_other_router_shares_the_run_live_and_from_the_st
 async def test_a_followers_span_links_to_the_leaders_at_the_other_router(mesh):
     leader, gate = await led(mesh)
     follower = asyncio.ensure_future(mesh.second.ask(metadata=OTHER))
-    await joined(mesh.second)
+    await joined(mesh.first)
     gate.set()
     first, second = await read(leader), await follower
     assert second.route.cache_status == COALESCED
@@ -81,7 +82,7 @@ async def test_a_followers_span_links_to_the_leaders_at_the_other_router(mesh):
 async def test_the_answer_of_a_shared_run_is_found_by_the_next(mesh):
     leader, gate = await led(mesh)
     follower = asyncio.ensure_future(mesh.second.ask())
-    await joined(mesh.second)
+    await joined(mesh.first)
     gate.set()
     await read(leader)
     await follower
@@ -125,7 +126,7 @@ async def test_the_last_one_to_leave_cancels_the_engine_from_wherever_it_was(mes
 async def test_a_run_that_fails_is_begun_anew_at_the_other_router(mesh):
     leader, gate = await led(mesh, then=[InternalError("a defect")])
     follower = asyncio.ensure_future(mesh.second.ask(metadata=OTHER))
-    await joined(mesh.second)
+    await joined(mesh.first)
     mesh.engine.steps = answer_steps("whole")
     gate.set()
     assert (await read(leader)).error.reason == "INTERNAL"
@@ -215,7 +216,7 @@ async def test_without_redis_each_router_is_alone_and_nothing_fails(mesh, redis_
 async def test_redis_keeps_nothing_of_it_for_good(mesh, redis_server):
     leader, gate = await led(mesh)
     follower = asyncio.ensure_future(mesh.second.ask())
-    await joined(mesh.second)
+    await joined(mesh.first)
     gate.set()
     await read(leader)
     await follower
@@ -223,3 +224,59 @@ async def test_redis_keeps_nothing_of_it_for_good(mesh, redis_server):
         for key in client.keys("tiermesh:run:*"):
             assert client.pttl(key) > 0 or not client.exists(key)
             assert b"acme" not in key
+
+
+async def test_a_redis_that_hangs_makes_a_follower_run_its_own_request(redis_server):
+    async with two_routers(redis_server.url, waiting_s=0.5) as mesh:
+        leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
+        follower = mesh.second.call()
+        async with asyncio.timeout(20):
+            await follower.read()
+        redis_server.freeze()
+        mesh.engine.steps = answer_steps("one ", "two")
+        answer = await read(follower)
+        assert (answer.text, answer.kinds()[-1]) == ("one two", "done")
+        gate.set()
+        assert (await read(leader)).text == "one two"
+        redis_server.thaw()
+
+
+async def test_a_redis_that_takes_no_more_means_that_each_runs_its_own(mesh, redis_server):
+    with redis_server.client() as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", "1")
+    leader, gate = await led(mesh)
+    mesh.engine.steps = answer_steps("its own")
+    answer = await mesh.second.ask()
+    assert (answer.text, answer.kinds()[-1]) == ("its own", "done")
+    gate.set()
+    assert (await read(leader)).text == "one two 三"
+
+
+async def test_a_redis_that_comes_back_empty_is_shared_through_again(mesh, redis_server):
+    redis_server.kill()
+    assert (await mesh.first.ask()).kinds()[-1] == "done"
+    redis_server.start()
+
+    async def heard() -> bool:
+        with redis_server.client() as client:
+            return len(client.keys("tiermesh:run:1:alive:*")) == 2
+
+    await eventually(heard, within_s=30)
+    for router in (mesh.first, mesh.second):
+        async with asyncio.timeout(20):
+            await router.wired.neighbours.is_heard.wait()
+    numbers = itertools.count()
+
+    async def asked_again() -> bool:
+        # After failures the store is only tried again after a pause.
+        return (await mesh.first.ask(ask(f"What is {next(numbers)}?"))).route.cache_status == MISS
+
+    await eventually(asked_again, within_s=30)
+    mesh.engine.entered.clear()
+    leader, gate = await led(mesh, request=ask("What is a sea?"))
+    follower = asyncio.ensure_future(mesh.second.ask(ask("What is a sea?")))
+    await joined(mesh.first)
+    gate.set()
+    await read(leader)
+    assert (await follower).route.cache_status == COALESCED
