@@ -1,5 +1,7 @@
 """What holds of every test."""
 
+import signal
+
 import pytest
 from harness.ports import free_port_base
 from hypothesis import HealthCheck, settings
@@ -10,6 +12,10 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("repeatable")
+
+
+# A run that is told to stop ends as by Ctrl-C: fixtures stop the meshes they started.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture
