@@ -50,7 +50,7 @@ class Asking:
         async def changed():
             return await self.version() != before
 
-        await eventually(changed, within_s=30)
+        await eventually(changed)
 
     async def doubtful(self, **fields):
         """Asks one prompt after another until one's answer is judged and not good enough; returns it with its answer."""
@@ -69,7 +69,7 @@ class Asking:
             done = await asyncio.to_thread(self.mesh.tiermesh, "trace", trace_id, check=False)
             return done.stdout if all(word in done.stdout for word in words) else None
 
-        return await eventually(shown, within_s=30)
+        return await eventually(shown)
 
 
 @pytest.fixture

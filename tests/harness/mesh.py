@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TIERMESH = Path(sys.executable).parent / "tiermesh"
 
 
+PATIENT_DEADLINES = {"cache_ms": 10_000, "classifier_ms": 10_000, "reserve_ms": 500}
 PATIENT: dict[str, object] = {
-    "deadlines": {"cache_ms": 10_000, "classifier_ms": 10_000, "reserve_ms": 500},
+    "deadlines": PATIENT_DEADLINES,
     "cache": {"store_timeout_ms": 1000},
 }
 """Keys for a mesh on a busy machine: with the shipped ones, a pause of some milliseconds turns a hit into a miss."""

@@ -29,7 +29,7 @@ DOORS = {
 
 async def until(engine, reached):
     """Waits until the engine's load is as asked; every change of it is announced."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             changed = engine.changes.next()
             if reached(engine.load()):

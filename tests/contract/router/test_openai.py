@@ -90,7 +90,7 @@ async def test_the_chunk_that_names_the_role_is_never_lost(mesh, steps):
         httpbody_pb2.HttpBody(data=body(stream=True)), timeout=20, metadata=METADATA
     )
     seen = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not seen.endswith(b"[DONE]\n\n") and b'"error"' not in seen:
             seen += (await call.read()).data
     assert seen.count(b'"role":"assistant"') == 1

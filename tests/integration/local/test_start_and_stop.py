@@ -52,8 +52,7 @@ async def test_what_is_in_flight_finishes_and_nothing_is_left(tmp_path):
     # A path as people have them.
     folder = tmp_path / "my mesh 100% 状态"
     folder.mkdir()
-    # About 11 s of answer, so that it is not over before the command has begun to stop.
-    slow = {"tiers": [{"name": "l1", "simulated_tokens_per_second": 10}]}
+    slow = {"tiers": [{"name": "l1", "simulated_tokens_per_second": 40}], "drain_s": 60}
     mesh = prepare_mesh(folder, "lite", slow)
     started = await asyncio.to_thread(mesh.tiermesh, "up", "--config", str(mesh.config_path))
     assert "The mesh answers." in started.stdout
@@ -63,6 +62,7 @@ async def test_what_is_in_flight_finishes_and_nothing_is_left(tmp_path):
 
     flowing = asyncio.Event()
     text = []
+    engine = mesh.process("tiermesh.engine", "l1")
 
     async def stream():
         body = {
@@ -78,15 +78,26 @@ async def test_what_is_in_flight_finishes_and_nothing_is_left(tmp_path):
         ):
             async for line in response.aiter_lines():
                 text.append(line)
-                if len(text) > 4:
+                if len(text) > 4 and not flowing.is_set():
+                    # The answer stands still until the command has been seen to wait for it.
+                    engine.suspend()
                     flowing.set()
 
     streaming = asyncio.create_task(stream())
     await flowing.wait()
-    stopped = await asyncio.to_thread(mesh.tiermesh, "down")
+    stopping = begin(mesh, "down")
+    assert stopping.stdout is not None
+
+    def until_it_waits():
+        return next((line for line in stopping.stdout if "waiting for 1 request" in line), None)
+
+    waiting = await asyncio.to_thread(until_it_waits)
+    engine.resume()
+    assert waiting is not None
+    rest, _ = await asyncio.to_thread(stopping.communicate, timeout=120)
+    assert stopping.returncode == 0
     await streaming
-    assert "waiting for 1 request" in stopped.stdout
-    assert "by force" not in stopped.stdout
+    assert "by force" not in rest
     *_, last, done = [line.removeprefix("data: ") for line in text if line]
     assert done == "[DONE]"
     assert json.loads(last)["choices"][0]["finish_reason"] in {"stop", "length"}
