@@ -237,7 +237,7 @@ def asked(snippet: str, session: str, question: str) -> list[chat_pb2.Message]:
     ]
 
 
-async def prefix_counters(stub: engine_pb2_grpc.EngineServiceAsyncStub) -> tuple[int, int]:
+async def prefix_counters(stub: Any) -> tuple[int, int]:
     watch = stub.WatchLoad(engine_pb2.WatchLoadRequest(), timeout=60)
     load = await watch.read()
     watch.cancel()
