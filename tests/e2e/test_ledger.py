@@ -62,14 +62,13 @@ async def test_a_miss_and_then_a_hit(asked):
 
 
 async def test_a_degraded_answer(asked, lite):
-    off = {"cache_mode": router_pb2.CACHE_MODE_OFF}
-
-    async def keep_asking(n):
-        while True:
-            await asked(f"a long story {n}", model="tier:l2", max_tokens=1000, timeout=120, **off)
-
-    # More than L2 has slots for, and as many again that wait, for as long as it takes the router to hear of it.
-    crowd = [asyncio.create_task(keep_asking(n)) for n in range(2 * lite[0].config.tier("l2").slots + 8)]
+    mesh, off = lite[0], {"cache_mode": router_pb2.CACHE_MODE_OFF}
+    # One that waits is a backlog. Eight choices each make the simulated L2 so slow that the crowd stays for a while.
+    mesh.edit({"balance": {"backlog": 0.01}})
+    crowd = [
+        asyncio.create_task(asked(f"story {n}", model="tier:l2", max_tokens=1000, choices=8, timeout=300, **off))
+        for n in range(mesh.config.tier("l2").slots + 4)
+    ]
     try:
 
         async def degraded():
@@ -78,6 +77,7 @@ async def test_a_degraded_answer(asked, lite):
 
         route, last = await eventually(degraded)
     finally:
+        mesh.edit({"balance": {}})
         for task in crowd:
             task.cancel()
         await asyncio.gather(*crowd, return_exceptions=True)
