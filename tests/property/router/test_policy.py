@@ -1,10 +1,12 @@
 """What holds of every decision, and of every way through the candidates."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tiermesh.router.facts import RequestFacts
+from tiermesh.router.gain import RightProbabilities
 from tiermesh.router.policy import SURELY_TOO_LONG, Classification, decide
 from tiermesh.shared.config import parse_config
 
@@ -17,6 +19,9 @@ tier = st.fixed_dictionaries(
         "context_tokens": st.integers(600, 9000),
         "answer_tokens": st.integers(1, 500),
         "max_complexity": st.floats(0, 1),
+        "price_in": st.floats(0, 5),
+        "price_out": st.floats(0, 5),
+        "strength": st.none() | st.floats(0, 1),
         "task_types": some_kinds,
         "excluded_task_types": some_kinds,
         "languages": st.lists(st.sampled_from(["zh", "en"]), max_size=1),
@@ -40,6 +45,8 @@ def situations(draw):
             source=st.just("rules"),
             languages=st.lists(st.sampled_from(["zh", "en"]), max_size=2, unique=True).map(tuple),
             prompt_tokens=st.integers(0, 10_000),
+            answer_tokens=st.integers(0, 2000),
+            right=st.none() | st.builds(RightProbabilities, st.floats(0, 1), st.floats(0, 1), st.just("outcomes")),
         )
     )
     model = draw(st.sampled_from(["auto", "", *(f"tier:{t['name']}" for t in tiers), *(t["model"] for t in tiers)]))
@@ -111,3 +118,22 @@ def test_a_failed_tier_only_changes_the_order(situation):
     assert {t.name for t in run(situation).candidates} == {t.name for t in run((*rest, frozenset())).candidates} or run(
         situation
     ).pinned
+
+
+@given(situations())
+def test_the_first_choice_is_the_tier_that_is_worth_most_where_that_is_known(situation):
+    config, facts, classification, model, _ = situation
+    decision = decide(facts, model=model, classification=classification, config=config)
+    without = classification and replace(classification, right=None)
+    plain = decide(facts, model=model, classification=without, config=config)
+    assert {t.name for t in decision.candidates} == {t.name for t in plain.candidates}, (
+        "gain orders, and rules nothing out"
+    )
+    if not decision.gains:
+        assert decision == plain
+        return
+    first, *rest = decision.candidates or [None]
+    if first is not None and first.backend != "rules":
+        assert all(
+            decision.gains[first.name].worth >= decision.gains[t.name].worth for t in rest if t.name in decision.gains
+        )
