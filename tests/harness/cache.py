@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import grpc
 from harness.answers import make_answer, make_key
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.app import SemanticParts, wire
-from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
@@ -85,14 +86,21 @@ async def running_cache(
     clock: Clock = SYSTEM_CLOCK,
     log: ChangeLog | None = None,
     semantic: SemanticParts | None = None,
+    board: RunBoard | None = None,
     **cache: object,
 ) -> AsyncIterator[RunningCache]:
     """Serves a cache over a store on a free port."""
+    ending = asyncio.Event()
     with recorded_tracing() as tracing:
         async with (
-            wire(cache_config(**cache), store, clock=clock, log=log, semantic=semantic) as service,
+            wire(
+                cache_config(**cache), store, clock=clock, log=log, semantic=semantic, board=board, ending=ending
+            ) as service,
             open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=100) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):
             await server.set_serving(True)
-            yield RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel)
+            try:
+                yield RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel)
+            finally:
+                ending.set()

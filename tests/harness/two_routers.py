@@ -65,24 +65,28 @@ class TwoRouters:
 
 
 @asynccontextmanager
-async def two_routers(redis_url: str, *, waiting_s: float = 5.0, **cache: object) -> AsyncIterator[TwoRouters]:
+async def two_routers(
+    redis_url: str, *, waiting_s: float = 5.0, store_timeout_ms: int = 60_000, **cache: object
+) -> AsyncIterator[TwoRouters]:
     """Starts everything; both routers are heard by the cache.
 
     Args:
         redis_url: A Redis.
         waiting_s: Silence after which those who wait take Redis for gone; longer than a busy machine pauses.
+        store_timeout_ms: Longest wait of a lookup for Redis.
         cache: Further settings of the cache.
     """
     engine, classifier = ScriptedEngine(*answer_steps("one ", "two ", "三")), FakeClassifier()
     # Generous, so that a busy machine does not turn into misses.
-    settings = make_settings(cache={"store_timeout_ms": 1000, **cache})
+    settings = make_settings(cache=cache)
     with recorded_tracing() as tracing:
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(open_redis_store(redis_url))
             waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=waiting_s))
-            board = RedisRuns(store.client, waiting.client)
+            # Longer than a busy machine pauses: what is gone says so here.
+            board = RedisRuns(store.client, waiting.client, alive_ms=100_000, follows_ms=100_000)
             ending = asyncio.Event()
-            config = cache_config(store_timeout_ms=1000)
+            config = cache_config(store_timeout_ms=store_timeout_ms)
             cache_service = await stack.enter_async_context(wire_cache(config, store, board=board, ending=ending))
 
             async def host(*services):

@@ -225,7 +225,10 @@ def is_alive(process: psutil.Process) -> bool:
 SNIPPET = (
     "The kettle was first sold in 1998, weighs two kilograms, is thirty centimetres high and comes in red or white. Its "
     "warranty lasts five years and covers every part but the cable, which is three metres long. In normal use it takes nine "
-    "hundred watts and is as loud as forty decibels. The case is made of steel, and spare parts are kept for twelve years."
+    "hundred watts and is as loud as forty decibels. The case is made of steel, and spare parts are kept for twelve years. It "
+    "bears up to ninety degrees and can be opened with four screws. A repair takes ten days and begins at thirty euros. It is "
+    "delivered within three days, and may be sent back within forty days, in its box and with its manual of sixty pages, which "
+    "says in seven languages how to fill it, when to empty it, and why it should never be left alone with a cat."
 )
 FIELDS = (DynamicField(name="session", labels=("session id", "会话编号"), answer_depends=False),)
 
@@ -258,7 +261,9 @@ async def prefix_hit_rate(engine: EngineProcess, prompts: list[Sequence[chat_pb2
 
 
 async def test_the_prefix_cache_finds_what_dynamic_fields_would_hide(engines: dict[str, EngineProcess]):
-    heads = [f"Session ID: {n * 7919:08x}" if n % 2 else f"会话编号：{n * 7919:08x}" for n in range(1, 19)]
+    # Numbers that differ from their first digit on, as session numbers do.
+    sessions = [f"{n * 0x9E3779B97F4A7C15 % 2**64:016x}" for n in range(1, 19)]
+    heads = [f"Session ID: {session}" if n % 2 else f"会话编号：{session}" for n, session in enumerate(sessions)]
     prompts = [asked(f"Item {n % 2}. {SNIPPET}", head, f"What is its {n}th property?") for n, head in enumerate(heads)]
     raw = await prefix_hit_rate(engines["l2"], prompts)
     normalised = await prefix_hit_rate(

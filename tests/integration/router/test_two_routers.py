@@ -227,10 +227,10 @@ async def test_redis_keeps_nothing_of_it_for_good(mesh, redis_server):
 
 
 async def test_a_redis_that_hangs_makes_a_follower_run_its_own_request(redis_server):
-    async with two_routers(redis_server.url, waiting_s=0.5) as mesh:
+    async with two_routers(redis_server.url, waiting_s=0.5, store_timeout_ms=500) as mesh:
         leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
         follower = mesh.second.call()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await follower.read()
         redis_server.freeze()
         mesh.engine.steps = answer_steps("one ", "two")
@@ -264,7 +264,7 @@ async def test_a_redis_that_comes_back_empty_is_shared_through_again(mesh, redis
 
     await eventually(heard, within_s=30)
     for router in (mesh.first, mesh.second):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await router.wired.neighbours.is_heard.wait()
     numbers = itertools.count()
 

@@ -22,8 +22,7 @@ from tiermesh.cache.run_tokens import ClaimText, alive_key, claim_key, events_ke
 CLAIM_MS = 120_000
 """A run that takes longer may be run a second time elsewhere."""
 ALIVE_MS = 2_000
-_FOLLOWS_MS = 1_000
-"""How long a follower counts that says nothing."""
+FOLLOWS_MS = 1_000
 _EVENTS_MS = 120_000
 _AFTER_MS = 5_000
 """How long events stay once the run has ended."""
@@ -116,9 +115,15 @@ class RedisRuns:
     Args:
         client: The pool of the answer store, for what a request waits for.
         waiting: A pool of its own for what waits, so that followers cannot keep lookups from their connections.
+        alive_ms: How long a router counts as alive that says nothing.
+        follows_ms: How long a follower counts that says nothing.
     """
 
-    def __init__(self, client: Redis, waiting: Redis) -> None:
+    def __init__(
+        self, client: Redis, waiting: Redis, *, alive_ms: int = ALIVE_MS, follows_ms: int = FOLLOWS_MS
+    ) -> None:
+        self._alive_ms = alive_ms
+        self._follows_ms = follows_ms
         self._waiting = waiting
         self._read_or_claim = client.register_script(_CLAIM + _READ_OR_CLAIM)
         self._claim = client.register_script(_CLAIM + _CLAIM_ALONE)
@@ -158,7 +163,7 @@ class RedisRuns:
         found = await answer_of(
             self._follow(
                 keys,
-                [token, alive_key(""), wanted_key(""), follower, _FOLLOWS_MS, _EVENTS_MS, _MAX_WANTED, _WANTED_MS],
+                [token, alive_key(""), wanted_key(""), follower, self._follows_ms, _EVENTS_MS, _MAX_WANTED, _WANTED_MS],
             )
         )
         return found.decode("ascii") if found else None
@@ -166,7 +171,7 @@ class RedisRuns:
     async def keep_following(self, token: str, router: str, follower: str) -> bool:
         """Says that somebody still waits; returns whether the run is still led."""
         keys = [claim_key(token), followers_key(token), alive_key(router)]
-        return bool(await answer_of(self._keep(keys, [token, follower, _FOLLOWS_MS])))
+        return bool(await answer_of(self._keep(keys, [token, follower, self._follows_ms])))
 
     async def cease_to_follow(self, token: str, router: str, follower: str) -> None:
         """Says that somebody waits no more."""
@@ -180,7 +185,7 @@ class RedisRuns:
 
     async def hear(self, router: str, session: bytes, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, str]]:
         """Says that a router lives; returns its runs that are wanted, waiting for them."""
-        await answer_of(self._waiting.set(alive_key(router), session, px=ALIVE_MS))
+        await answer_of(self._waiting.set(alive_key(router), session, px=self._alive_ms))
         found = await self._read(wanted_key(router), after, wait_ms)
         return [(position, fields[b"t"].decode("ascii")) for position, fields in found]
 

@@ -1,0 +1,186 @@
+"""Claims of runs, and their events, on a real Redis."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import grpc
+import pytest
+from harness.answers import make_answer
+from harness.cache import make_key, running_cache
+from harness.eventually import eventually
+from harness.redis import real_redis
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.api.common.v1 import answer_pb2
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.cache.adapters.redis_open import open_redis_store
+from tiermesh.cache.adapters.redis_runs import RedisRuns
+from tiermesh.shared.errors import InvalidRequest, Unavailable
+
+
+@pytest.fixture
+def redis_server():
+    with real_redis() as server:
+        yield server
+
+
+@pytest.fixture
+async def cache(redis_server):
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_redis_store(redis_server.url))
+        waiting = await stack.enter_async_context(open_redis_store(redis_server.url, socket_timeout_s=5))
+        # Longer than a busy machine pauses: what is gone says so here.
+        board = RedisRuns(store.client, waiting.client, alive_ms=100_000, follows_ms=100_000)
+        yield await stack.enter_async_context(running_cache(store, board=board, store_timeout_ms=60_000))
+
+
+async def claim(cache, router="r1", text="question", tenant="local"):
+    request = cache_pb2.LookupRequest(key=make_key(text, tenant), claim=cache_pb2.RunClaim(router=router))
+    return (await cache.call("Lookup", request)).run
+
+
+async def live(cache, stack, *routers):
+    """Opens the streams that routers live by."""
+    for router in routers:
+        stream = cache.stub.Lead(cache_pb2.LeadRequest(router=router), timeout=60)
+        stack.callback(stream.cancel)
+        assert not (await stream.read()).wanted_tokens
+
+
+def delta(text):
+    return router_pb2.GenerateResponse(delta=answer_pb2.Delta(text=text))
+
+
+async def publish(cache, token, *events, first=0, last=False):
+    request = cache_pb2.PublishRequest(token=token, first_event_index=first, events=events, last=last)
+    return await cache.call("Publish", request)
+
+
+async def followers(cache, token, count):
+    """Waits until so many follow a run."""
+
+    async def there() -> bool:
+        return (await publish(cache, token)).follower_count == count
+
+    await eventually(there)
+
+
+async def read_all(stream):
+    async with asyncio.timeout(60):
+        return [event.delta.text async for response in stream for event in response.events]
+
+
+async def test_of_many_that_miss_at_once_one_leads(cache):
+    runs = await asyncio.gather(*(claim(cache, f"r{n}") for n in range(20)))
+    assert sum(run.leading for run in runs) == 1
+    assert len({run.token for run in runs}) == 1
+
+
+async def test_the_leaders_own_further_lookups_lead_the_same_run(cache):
+    first, again, other = await claim(cache), await claim(cache), await claim(cache, "r2")
+    assert (again.leading, again.token, other.leading) == (True, first.token, False)
+
+
+async def test_tenants_never_share_a_run(cache):
+    one, other = await claim(cache), await claim(cache, "r2", tenant="other")
+    assert one.leading
+    assert other.leading
+    assert one.token != other.token
+
+
+async def test_a_hit_claims_nothing_and_a_store_ends_the_claim(cache, redis_server):
+    run = await claim(cache)
+    assert await cache.store(answer=make_answer("whole"), run_token=run.token)
+    assert not (await claim(cache, "r2")).token
+    with redis_server.client() as client:
+        assert not client.keys("tiermesh:run:*")
+
+
+async def test_what_was_forgotten_can_be_claimed_at_once(cache):
+    await cache.store(answer=make_answer("whole"))
+    await cache.invalidate(fingerprint=make_key("question", "local").fingerprint)
+    assert (await claim(cache)).leading
+
+
+async def test_followers_are_given_all_events_in_order_whenever_they_come(cache):
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1")
+        token = (await claim(cache)).token
+        early = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+        await followers(cache, token, 1)
+        await publish(cache, token, delta("a"), delta("b"))
+        late = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+        await followers(cache, token, 2)
+        # The router begins anew for the late one; the early one is not given anything twice.
+        await publish(cache, token, delta("a"), delta("b"), delta("c"))
+        await publish(cache, token, delta("d"), first=3)
+        await publish(cache, token, last=True)
+        assert await early == await late == ["a", "b", "c", "d"]
+
+
+async def test_a_gap_ends_the_stream_rather_than_hide_what_was_lost(cache):
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1")
+        token = (await claim(cache)).token
+        reading = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+        await followers(cache, token, 1)
+        await publish(cache, token, delta("a"))
+        await publish(cache, token, delta("c"), first=2)
+        assert await reading == ["a"]
+
+
+async def test_nothing_is_kept_that_nobody_waits_for(cache, redis_server):
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1")
+        token = (await claim(cache)).token
+        assert (await publish(cache, token, delta("a"))).follower_count == 0
+        with redis_server.client() as client:
+            assert not client.keys("tiermesh:run:1:events:*")
+
+
+async def test_a_router_hears_who_comes_and_who_goes(cache):
+    lead = cache.stub.Lead(cache_pb2.LeadRequest(router="r1"), timeout=60)
+    async with asyncio.timeout(60):
+        await lead.read()
+        token = (await claim(cache)).token
+        follow = cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)
+        assert list((await lead.read()).wanted_tokens) == [token]
+        await followers(cache, token, 1)
+        follow.cancel()
+        assert list((await lead.read()).wanted_tokens) == [token]
+        await followers(cache, token, 0)
+    lead.cancel()
+
+
+async def test_a_claim_whose_router_is_gone_is_free_again(cache):
+    lead = cache.stub.Lead(cache_pb2.LeadRequest(router="r1"), timeout=60)
+    await lead.read()
+    token = (await claim(cache)).token
+    follow = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+    await followers(cache, token, 1)
+    lead.cancel()
+    assert await follow == []
+    # The next to follow clears it away, and whoever looks up then leads.
+    assert await read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)) == []
+    again = await claim(cache, "r2")
+    assert again.leading
+    assert (await publish(cache, token, delta("late"))).superseded
+
+
+@pytest.mark.parametrize("method", ["Publish", "Store"])
+async def test_a_malformed_token_is_refused(cache, method):
+    requests = {
+        "Publish": cache_pb2.PublishRequest(token="x"),
+        "Store": cache_pb2.StoreRequest(key=make_key("q", "local"), answer=make_answer("a"), run_token="*"),
+    }
+    with pytest.raises(InvalidRequest):
+        await cache.call(method, requests[method])
+
+
+async def test_where_runs_are_not_shared_nobody_is_told_to_wait(redis_server):
+    async with open_redis_store(redis_server.url) as store, running_cache(store, store_timeout_ms=60_000) as cache:
+        assert not (await claim(cache)).token
+        with pytest.raises(Unavailable):
+            await publish(cache, "0" * 64 + "-" + "0" * 16)
+        stream = cache.stub.Follow(cache_pb2.FollowRequest(token="0" * 64 + "-" + "0" * 16), timeout=20)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await read_all(stream)
