@@ -16,17 +16,16 @@ from contextlib import ExitStack, aclosing
 
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router import observe
-from tiermesh.router.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
 from tiermesh.router.cache_place import CachePlace
 from tiermesh.router.call import Call
 from tiermesh.router.confidence import Step
 from tiermesh.router.course import Course
 from tiermesh.router.engine_request import engine_request
 from tiermesh.router.events import Completed, Event
+from tiermesh.router.failover import note_failure, tier_after
 from tiermesh.router.judging import judge_attempt, learn_from
 from tiermesh.router.keeping import cached_answer, may_keep
 from tiermesh.router.label import decided_label
-from tiermesh.router.lanes import priority_name
 from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.patience import Patience, TooSlowError
 from tiermesh.router.policy import Decision
@@ -37,7 +36,7 @@ from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttemp
 from tiermesh.router.tier_watch import TierWatch
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
-from tiermesh.shared.errors import BreakerOpen, BudgetExhausted, StreamBroken, TiermeshError
+from tiermesh.shared.errors import StreamBroken, TiermeshError
 
 
 class Generation:
@@ -65,7 +64,7 @@ class Generation:
         self._stores = stores
         self._clock = clock
         self._metrics = metrics or RequestMetrics()
-        self._reviser = Reviser(engines, watch)
+        self._reviser = Reviser(engines, watch, self._metrics)
 
     async def run(
         self,
@@ -134,8 +133,11 @@ class Generation:
                 continue
             if attempt.done is not None and label is not None:
                 break
+            if error is None:
+                error = StreamBroken("the stream ended without a terminal event")
+            note_failure(course, attempt, error, watch=self._watch, metrics=self._metrics)
             try:
-                tier = self._after_failure(course, attempt, error, committed=label is not None)
+                tier = tier_after(course, attempt, error, committed=label is not None)
             except TiermeshError:
                 if course.complete is None or label is not None:
                     raise
@@ -246,51 +248,6 @@ class Generation:
         self._metrics.escalated(tier=attempt.tier.name, why=reason)
         observe.record_attempts(course.call.span, course.attempts)
         self._watch.estimates.ended(attempt.tier.name, failed=outcome == TIMEOUT)
-
-    def _after_failure(
-        self, course: Course, attempt: TierAttempt, error: TiermeshError | None, *, committed: bool
-    ) -> TierConfig:
-        """Returns the tier to try after a failed one.
-
-        Raises:
-            TiermeshError: the request ends here.
-        """
-        tier, call = attempt.tier, course.call
-        if error is None:
-            error = StreamBroken("the stream ended without a terminal event")
-        course.ended(attempt.end(error.reason, error), attempt.judgement)
-        observe.record_attempts(call.span, course.attempts)
-        self._watch.estimates.ended(tier.name, failed=is_fault(error))
-        if is_outage(error):
-            self._watch.health.failed(tier.name)
-        if isinstance(error, BreakerOpen):
-            self._watch.breakers.refused(tier.name, call.request.priority)
-            observe.record_breakers(call.span, self._watch.breakers.open_for(call.request.priority))
-            self._metrics.breaker_refused(tier=tier.name, priority=priority_name(call.request.priority))
-        if committed:
-            if attempt.failure_reported:
-                raise failed_at(tier.name, error)
-            raise broken_off(error, tier=tier.name, pieces=len(attempt.deltas), budget=attempt.budget)
-        if isinstance(error, StreamBroken) and attempt.budget.exhausted:
-            raise broken_off(error, tier=tier.name, pieces=len(attempt.deltas), budget=attempt.budget)
-        if course.decision.pinned:
-            raise failed_at(tier.name, error)
-        course.failures.append((tier.name, error))
-        if isinstance(error, BudgetExhausted):
-            # Refused as hopeless there; a tier that is predicted to be in time is none.
-            target = course.gates_anywhere().tier if call.snapshot.config.escalation.enabled else None
-            if target is None or attempt.started is not None:
-                raise failed_at(tier.name, error)
-            course.reasons.append(f"hopeless:{tier.name}")
-            return course.take(target)
-        why = why_next(error, call.request.priority)
-        if why is None:
-            raise failed_at(tier.name, error)
-        course.reasons.append(f"{why}:{tier.name}")
-        following = course.next()
-        if following is None:
-            raise nobody_answered(course.failures)
-        return following
 
     def _finish(self, course: Course, attempt: TierAttempt) -> None:
         course.ended(attempt.end(ANSWERED), attempt.judgement)

@@ -13,7 +13,9 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.confidence import Judgement, Step
 from tiermesh.router.course import Course
 from tiermesh.router.engine_request import engine_request
+from tiermesh.router.failover import note_failure
 from tiermesh.router.judging import judge_attempt, learn_from
+from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.ports import EnginePool
 from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TierAttempt
 from tiermesh.router.tier_watch import TierWatch
@@ -25,12 +27,14 @@ class Reviser:
 
     Args:
         engines: The engines of every tier.
-        watch: What is known of the tiers.
+        watch: What is known of the tiers; told how they do.
+        metrics: Counts refusals.
     """
 
-    def __init__(self, engines: EnginePool, watch: TierWatch) -> None:
+    def __init__(self, engines: EnginePool, watch: TierWatch, metrics: RequestMetrics) -> None:
         self._engines = engines
         self._watch = watch
+        self._metrics = metrics
 
     async def improve(self, course: Course, first: TierAttempt) -> TierAttempt | None:
         """Returns a stronger tier's complete and better answer, or None; never fails for want of one.
@@ -59,8 +63,7 @@ class Reviser:
         try:
             await self._run(course, second)
         except TiermeshError as error:
-            course.ended(second.end(error.reason, error), second.judgement)
-            self._watch.estimates.ended(second.tier.name, failed=True)
+            note_failure(course, second, error, watch=self._watch, metrics=self._metrics)
             course.later.append(f"revision_failed:{second.tier.name}")
             course.escalation_skipped |= judgement.step is not Step.ACCEPT
             return None
