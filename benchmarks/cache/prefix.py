@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
+from harness.eventually import eventually
 from opentelemetry.trace import NoOpTracer
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
@@ -89,7 +90,8 @@ async def _one_way(
     before = await counters(stub)
     waiting = asyncio.Semaphore(_TURNS)
 
-    async def ask(number: int, messages: Sequence[chat_pb2.Message]) -> None:
+    async def ask(number: int, messages: Sequence[chat_pb2.Message]) -> int:
+        tokens = 0
         request = engine_pb2.GenerateRequest(
             request_id=f"prefix-{number}",
             tenant="bench",
@@ -100,11 +102,18 @@ async def _one_way(
             # Its deadline begins with its turn.
             stream = call_stream(stub.Generate, request, name="Generate", budget=Budget.of(600), tracer=NoOpTracer())
             async with aclosing(stream) as events:
-                async for _ in events:
-                    pass
+                async for event in events:
+                    tokens = event.done.usage.prompt_token_count
+        return tokens
 
-    await asyncio.gather(*(ask(number, messages) for number, messages in enumerate(prompts)))
-    after = await counters(stub)
+    asked_for = sum(await asyncio.gather(*(ask(number, messages) for number, messages in enumerate(prompts))))
+
+    async def counted() -> tuple[int, int] | None:
+        # vLLM gives its counters with, not before, the last token.
+        after = await counters(stub)
+        return after if after[0] - before[0] >= asked_for else None
+
+    after = await eventually(counted)
     return after[0] - before[0], after[1] - before[1]
 
 

@@ -249,15 +249,22 @@ async def prefix_counters(stub: Any) -> tuple[int, int]:
 
 async def prefix_hit_rate(engine: EngineProcess, prompts: list[Sequence[chat_pb2.Message]]) -> float:
     async with client(engine) as stub:
-        before = await prefix_counters(stub)
+        before, asked_for = await prefix_counters(stub), 0
         for messages in prompts:
             request = engine_pb2.GenerateRequest(
                 request_id="test", messages=messages, sampling=chat_pb2.Sampling(max_tokens=1, temperature=0.0)
             )
-            async for _ in stub.Generate(request, timeout=300):
-                pass
-        after = await prefix_counters(stub)
-    return (after[1] - before[1]) / (after[0] - before[0])
+            events = [event async for event in stub.Generate(request, timeout=300)]
+            asked_for += events[-1].done.usage.prompt_token_count
+
+        async def counted() -> tuple[int, int] | None:
+            # vLLM gives its counters with, not before, the last token.
+            after = await prefix_counters(stub)
+            return after if after[0] - before[0] >= asked_for else None
+
+        after = await eventually(counted)
+    assert after[0] - before[0] == asked_for
+    return (after[1] - before[1]) / asked_for
 
 
 async def test_the_prefix_cache_finds_what_dynamic_fields_would_hide(engines: dict[str, EngineProcess]):
