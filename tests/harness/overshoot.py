@@ -46,6 +46,8 @@ class Overshoot:
     """Milliseconds from each request's deadline to its end; negative before it."""
     kinds: Counter[str] = field(default_factory=Counter)
     """How they ended, by whether they met a fault."""
+    lost: Counter[str] = field(default_factory=Counter)
+    """What was said of requests that were lost."""
     lag_ms: list[float] = field(default_factory=list)
     """How late the callers' own timers were."""
 
@@ -71,13 +73,17 @@ async def faulty_mesh(folder: Path) -> AsyncIterator[tuple[str, str]]:
     )
     text = yaml.safe_dump(config.model_dump(mode="json"), allow_unicode=True)
     environ = {"PYTHONPATH": HARNESS, "TIERMESH__LOGGING__LEVEL": "error", "ACME_KEY": KEY}
+    # Into a file: a pipe that nobody reads would fill, and hold its writer up.
+    log = folder / "services.log"
     async with AsyncExitStack() as stack:
         redis.start()
         stack.callback(redis.kill)
         for package in ("classifier", "cache", "router"):
-            await stack.enter_async_context(service_process(package, folder, text, environ=environ))
+            await stack.enter_async_context(service_process(package, folder, text, environ=environ, log=log))
         for tier in _TIERS:
-            engine = service_process("harness.faulty_engine", folder, text, "--tier", tier["name"], environ=environ)
+            engine = service_process(
+                "harness.faulty_engine", folder, text, "--tier", tier["name"], environ=environ, log=log
+            )
             await stack.enter_async_context(engine)
         await stack.enter_async_context(running_control_plane(config))
         envoy = await stack.enter_async_context(running_envoy(config, folder))
@@ -120,6 +126,8 @@ async def _one(result: Overshoot, ask: Ask, number: int, fault: str, chance: ran
     result.over_ms.append((time.monotonic() - began - deadline_s) * 1000)
     # What the answer says is not looked at here.
     kind = "answered" if ending.how == "answered" else ending.kind
+    if kind in ("lost", "wrong"):
+        result.lost[ending.detail] += 1
     result.kinds[f"{kind} ({fault})" if fault else kind] += 1
 
 

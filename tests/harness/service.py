@@ -37,11 +37,17 @@ class ServiceProcess:
 
 @asynccontextmanager
 async def service_process(
-    package: str, folder: Path, config: str, *arguments: str, environ: Mapping[str, str] | None = None
+    package: str,
+    folder: Path,
+    config: str,
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> AsyncIterator[ServiceProcess]:
     """Starts a service, by its name or by a module's, with a configuration of its own; ends it whatever comes."""
     path = folder / "mesh.yaml"
     path.write_text(config, encoding="utf-8")
+    errors = asyncio.subprocess.PIPE if log is None else log.open("ab")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *(
@@ -54,7 +60,7 @@ async def service_process(
             *arguments,
         ),
         env={**os.environ, **(environ or {})},
-        stderr=asyncio.subprocess.PIPE,
+        stderr=errors,
     )
     try:
         yield ServiceProcess(process)
@@ -62,3 +68,5 @@ async def service_process(
         if process.returncode is None:
             process.kill()
             await process.communicate()
+        if not isinstance(errors, int):
+            errors.close()

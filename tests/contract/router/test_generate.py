@@ -534,6 +534,13 @@ async def test_explain_tells_why_nothing_fits_instead_of_failing(mesh):
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
 
 
+async def test_behind_envoy_the_router_keeps_time_back_for_its_last_event(mesh):
+    await mesh.generate(timeout=20, metadata=(*METADATA, ("x-tiermesh-deadline", "sent")))
+    kept = mesh.tracing.named("RouterService/Generate").attributes["tiermesh.budget.in_ms"]
+    # Envoy's timer is 50 ms before the deadline that arrives, and the end is due as much before that.
+    assert kept <= 19_900
+
+
 async def test_the_server_span_tells_the_whole_story(mesh):
     mesh.engines["l1"].error = QueueFull("busy")
     await mesh.generate()

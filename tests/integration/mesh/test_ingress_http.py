@@ -190,6 +190,21 @@ async def test_no_upstream_is_503(data_plane):
         assert (await client.get("/healthz")).status_code == 200
 
 
+async def test_an_answer_that_the_router_does_not_end_in_time_breaks_off_and_never_looks_complete(data_plane):
+    async with data_plane() as plane, plane.envoy.http() as client:
+        lines = []
+        # Asked again where a busy machine took that long to bring it to the service.
+        while not lines:
+            body, headers = {**chat("stream-hang"), "stream": True}, {"grpc-timeout": "500m"}
+            async with client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as response:
+                if response.status_code != 200:
+                    continue
+                with pytest.raises(httpx.RemoteProtocolError):
+                    async for line in response.aiter_lines():
+                        lines.append(line)
+        assert not [line for line in lines if "[DONE]" in line]
+
+
 async def test_deadlines_of_http_callers(data_plane):
     deadlines = {"default_ms": 700, "max_ms": 900, "offset_ms": 50}
     async with data_plane(deadlines=deadlines) as plane, plane.envoy.http() as client:
@@ -201,10 +216,10 @@ async def test_deadlines_of_http_callers(data_plane):
             while len(seen.calls) == before:
                 begun = time.monotonic()
                 error = error_of(await client.post("/v1/chat/completions", json=chat("hang"), headers=header), 504)
-                # Not much earlier, and the service is told to end 50 ms before Envoy ends it: so it is this deadline.
+                # Not much earlier, and the service's own timer is 50 ms later, so that it is Envoy that ends it.
                 assert ends_s - 0.06 <= time.monotonic() - begun < ends_s + 10
                 assert error["type"] == "timeout_error"
-            assert 0 < seen.remaining[-1] <= ends_s - 0.045
+            assert 0 < seen.remaining[-1] <= ends_s + 0.055
             assert seen.metadata[-1].get("x-tiermesh-deadline") == ("sent" if header else "default")
             async with asyncio.timeout(60):
                 await seen.cancelled.wait()

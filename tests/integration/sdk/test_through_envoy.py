@@ -63,7 +63,7 @@ async def test_the_deadline_is_kept_and_sent_on(tmp_path):
 
         ended = await until_one_arrives(ask, router.seen.calls)
         assert ended.deadline_s - 0.1 < ended.took_s < ended.deadline_s + 10
-        assert 0 < router.seen.remaining[-1] < ended.deadline_s + 0.01
+        assert 0 < router.seen.remaining[-1] < ended.deadline_s + 0.06
         assert len(router.seen.calls) == 1
 
 

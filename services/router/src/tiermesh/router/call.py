@@ -71,6 +71,11 @@ def read_caller(context: Any, snapshot: Snapshot, clock: Clock) -> Caller:
         budget = budget.child(cap=snapshot.config.deadlines.default_ms / 1000)
         # The server wrote its own, longer limit there.
         get_current_span().set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
+    elif headers.DEADLINE in found:
+        # Envoy's own timer is earlier than the deadline that it sends, and the last event has to be out before it.
+        offset = snapshot.config.deadlines.offset_ms / 1000
+        budget = budget.child(reserve=offset + min(offset, max(0.0, budget.remaining() - offset) / 4))
+        get_current_span().set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
     request_id = found.get(headers.REQUEST_ID, "")
     if not _REQUEST_ID.fullmatch(request_id):
         request_id = str(uuid.uuid4())

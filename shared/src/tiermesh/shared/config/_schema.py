@@ -77,7 +77,8 @@ class DeadlineConfig(_Section):
     max_ms: Annotated[int, Field(ge=1)] = 600_000
     """Longer deadlines are cut to this."""
     offset_ms: Annotated[int, Field(ge=0)] = 50
-    """Envoy waits this much longer than the services, so that a terminal event still gets out."""
+    """The router ends this much before Envoy's own timer, so that a terminal event still gets out; other timers come as
+    much after it, so that Envoy is the one to cut a stream that has none."""
     cache_ms: Annotated[int, Field(ge=1)] = 20
     """Cap of a cache lookup; past it the request goes on as a miss."""
     classifier_ms: Annotated[int, Field(ge=1)] = 50
