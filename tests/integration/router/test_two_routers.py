@@ -262,7 +262,7 @@ async def test_a_redis_that_comes_back_empty_is_shared_through_again(mesh, redis
         with redis_server.client() as client:
             return len(client.keys("tiermesh:run:1:alive:*")) == 2
 
-    await eventually(heard, within_s=30)
+    await eventually(heard)
     for router in (mesh.first, mesh.second):
         async with asyncio.timeout(60):
             await router.wired.neighbours.is_heard.wait()
@@ -272,7 +272,7 @@ async def test_a_redis_that_comes_back_empty_is_shared_through_again(mesh, redis
         # After failures the store is only tried again after a pause.
         return (await mesh.first.ask(ask(f"What is {next(numbers)}?"))).route.cache_status == MISS
 
-    await eventually(asked_again, within_s=30)
+    await eventually(asked_again)
     mesh.engine.entered.clear()
     leader, gate = await led(mesh, request=ask("What is a sea?"))
     follower = asyncio.ensure_future(mesh.second.ask(ask("What is a sea?")))
