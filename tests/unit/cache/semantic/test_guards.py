@@ -124,6 +124,7 @@ def test_what_stands_for_others_stands_for_itself(lexicon):
         ("How do I fix a leaking tap?", "How do I fix a tap that leaks?", None),
         ("Which lake is the deepest in the world?", "What is the deepest lake in the world?", None),
         ("How do I get paid?", "How do I pay?", "wording"),
+        ("How many calories are in a can of coke?", "What is the number of calories in coke?", "wording"),
         ("How long does it take to get a passport?", "How long does a passport take?", None),
         ("How do I connect my watch to my phone?", "How do I connect my watch with my phone?", None),
         ("How do I send my watch to my brother?", "How do I send my watch with my brother?", "roles"),
