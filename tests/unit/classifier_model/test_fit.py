@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from design import features_of, read_texts
+from design import learn_scaling, read_texts, weigh
 from fit import fit_ridge
 from heads import fit_outcome_heads, fit_transfer_heads, topic_means
-from tiermesh.classifier.model import LinearModel
 from tiermesh.classifier.model.grams import ROWS
-from train import TASKS, line_through, split, train
+from train import CHAR_WEIGHT, STRUCTURE_WEIGHT, _outcome_heads, line_through, split
 
 
 def test_ridge_agrees_with_the_closed_form():
@@ -44,7 +43,7 @@ WORDS = {"history": "when did the empire fall", "algebra": "solve this equation 
 def prompts():
     """Texts of three topics; whether the small model is right is a coin whose bias is the topic's."""
     rng = np.random.default_rng(5)
-    topics = list(rng.choice(list(WORDS), 150))
+    topics = list(rng.choice(list(WORDS), 90))
     texts = read_texts([f"{WORDS[topic]} {rng.integers(1000)} {rng.integers(1000)}" for topic in topics])
     chance = {"history": 0.9, "algebra": 0.2, "law": 0.6}
     right = np.array([[rng.random() < chance[topic], rng.random() < 0.9] for topic in topics], float)
@@ -82,26 +81,15 @@ def test_heads_for_other_traffic_look_at_structure_alone(prompts):
 
 
 def test_heads_of_the_shipped_form_score_as_the_ones_that_were_fitted(prompts):
-    texts, right, topics, _ = prompts
+    _, right, topics, _ = prompts
     words = [f"{WORDS[topic]} {at}" for at, topic in enumerate(topics)]
-    rows = [
-        {
-            "text": f"{task} {at}", "task_type": task, "template": f"{task}-{at % 6}", "complexity": 0.5,
-            "answer_tokens": 50, "small_right": 0.5, "large_right": 0.9,
-        }
-        for task in TASKS for at in range(6)
-    ]  # fmt: skip
     outcomes = [
-        {"prompt": word, "weak_correct": bool(weak), "strong_correct": bool(strong), "topic": topic}
+        {"prompt": word, "weak_correct": weak, "strong_correct": strong, "topic": topic}
         for word, (weak, strong), topic in zip(words, right, topics, strict=True)
     ]
-    model = LinearModel(train(rows, outcomes))
-    said = {
-        word: one.small_right for word, one in zip(words, model.predict([features_of(w) for w in words]), strict=True)
-    }
-    mean = {topic: np.mean([p for word, p in said.items() if word.startswith(WORDS[topic])]) for topic in WORDS}
-    assert mean["history"] > mean["law"] > mean["algebra"]
-    assert mean["history"] - mean["algebra"] > 0.4
-    elsewhere = LinearModel(train(rows, outcomes, elsewhere=True))
-    flat = [one.small_right for one in elsewhere.predict([features_of(word) for word in words])]
-    assert np.std(flat) < np.std(list(said.values()))
+    texts = read_texts(words)
+    shipped = learn_scaling(texts, STRUCTURE_WEIGHT)
+    table, bias, lines = _outcome_heads(outcomes, shipped, elsewhere=False)
+    fitted = fit_outcome_heads(texts, right, topics)
+    assert np.allclose(weigh(texts, shipped, CHAR_WEIGHT) @ table + bias, fitted.score(texts), atol=1e-3)
+    assert len(lines) == 2
