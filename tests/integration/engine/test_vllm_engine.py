@@ -294,6 +294,7 @@ async def test_requests_of_the_same_meaning_are_rendered_to_the_same_tokens(engi
     two = prompt_of(f"Cafe\u0301 一\r\n{SNIPPET} \n", '{ "b":[2.50],\n"a":1 }')
     assert [m.SerializeToString() for m in one] == [m.SerializeToString() for m in two]
     await prefix_hit_rate(engines["l2"], [one])
-    # All of it but its last block, which vLLM computes in any case; a block is sixteen tokens or some more.
-    assert await prefix_hit_rate(engines["l2"], [one]) >= 0.5
-    assert await prefix_hit_rate(engines["l2"], [two]) >= 0.5
+    # Whole blocks of it, which on a CPU have 128 tokens; what is over vLLM computes in any case.
+    again = await prefix_hit_rate(engines["l2"], [one])
+    assert again >= 0.4
+    assert await prefix_hit_rate(engines["l2"], [two]) == again
