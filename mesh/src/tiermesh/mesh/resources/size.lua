@@ -6,6 +6,11 @@
 -- notes who sent none; the router may have a shorter default of its own for them, by the kind of request.
 function envoy_on_request(handle)
   local headers = handle:headers()
+  if string.match(headers:get("grpc-timeout") or "", "^0+[HMSmun]$") then
+    -- Over before it begins. Envoy's own timer would only race with the answer.
+    handle:respond({[":status"] = "504"}, "the deadline had passed")
+    return
+  end
   headers:replace("x-tiermesh-deadline", headers:get("grpc-timeout") and "sent" or "default")
   local limit = handle:filterContext():get("max_request_bytes")
   local size = tonumber(headers:get("content-length") or "0")
