@@ -11,7 +11,7 @@ from tiermesh.classifier.metrics import JudgementMetrics
 from tiermesh.engine.load import Load
 from tiermesh.engine.metrics import EngineMetrics
 from tiermesh.outcomes.metrics import OutcomeMetrics
-from tiermesh.router.metrics import RequestMetrics
+from tiermesh.router.telling.metrics import RequestMetrics
 
 _HEAD = """\
 <!-- Written by docs/generate.py; change the code it names, then run `make protos`. -->

@@ -11,13 +11,13 @@ from harness.virtual_time import VirtualTime
 from opentelemetry.trace import INVALID_SPAN
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.account import Account
 from tiermesh.router.call import Call, Caller
 from tiermesh.router.coalescing.flights import Flights
 from tiermesh.router.coalescing.key import RunKey
 from tiermesh.router.coalescing.sharing import follow_run, lead_run
 from tiermesh.router.events import Completed
 from tiermesh.router.settings import make_snapshot
+from tiermesh.router.telling.account import Account
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.errors import TiermeshError

@@ -2,7 +2,7 @@
 
 from harness.answers import make_answer, make_key
 from tiermesh.router.adapters.grpc_cache import GrpcCache
-from tiermesh.router.cache_place import CachePlace, Keeping
+from tiermesh.router.caching.place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.rpc import open_channel, open_server
 from tiermesh.shared.testing import FakeCache, recorded_tracing

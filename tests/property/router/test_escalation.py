@@ -13,21 +13,21 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.account import Account, ledger_message
-from tiermesh.router.breakers import Breakers
+from tiermesh.router.caching.store_queue import StoreQueue
 from tiermesh.router.call import Call, Caller
-from tiermesh.router.escalation import Target, pass_gates
-from tiermesh.router.estimates import TierEstimates
+from tiermesh.router.escalation.gates import Target, pass_gates
+from tiermesh.router.escalation.quota import EscalationQuota
 from tiermesh.router.events import Completed
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
-from tiermesh.router.quota import EscalationQuota
-from tiermesh.router.ranking import TierView, rank
+from tiermesh.router.policy.ranking import TierView, rank
 from tiermesh.router.settings import make_snapshot
-from tiermesh.router.store_queue import StoreQueue
-from tiermesh.router.tier_health import TierHealth
-from tiermesh.router.tier_loads import TierLoads
-from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.telling.account import Account, ledger_message
+from tiermesh.router.tiers.breakers import Breakers
+from tiermesh.router.tiers.estimates import TierEstimates
+from tiermesh.router.tiers.health import TierHealth
+from tiermesh.router.tiers.loads import TierLoads
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.config import BalanceConfig, TierConfig, parse_config

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from tiermesh.router.facts import RequestFacts
-from tiermesh.router.gain import RightProbabilities
-from tiermesh.router.policy import SURELY_TOO_LONG, Classification, decide
+from tiermesh.router.policy.candidates import SURELY_TOO_LONG, Classification, decide
+from tiermesh.router.policy.gain import RightProbabilities
 from tiermesh.shared.config import parse_config
 
 KINDS = ["greeting", "faq", "qa", "code", "math", "unspecified"]

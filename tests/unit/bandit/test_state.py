@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from harness.bandit import RAW, log_of
-from tiermesh.router.learner import learn_outcomes
+from tiermesh.router.learning.learner import learn_outcomes
 from tiermesh.shared.bandit import StateDamaged, load_learnt, save_learnt
 from tiermesh.shared.bandit.state import make_learnt
 from tiermesh.shared.config import parse_config

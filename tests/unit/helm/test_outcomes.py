@@ -8,7 +8,7 @@ import pytest
 import yaml
 from harness.helm import main_container, render
 from tiermesh.outcomes.metrics import OutcomeMetrics
-from tiermesh.router.metrics import RequestMetrics
+from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.shared.config import parse_config
 
 ON = {"config": {"outcomes": {"enabled": True}}}

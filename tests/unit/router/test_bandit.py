@@ -7,14 +7,14 @@ import pytest
 from harness.bandit import RAW, log_of
 from opentelemetry.trace import INVALID_SPAN
 from tiermesh.api.classifier.v1 import classifier_pb2
-from tiermesh.router.bandit import Bandit, with_bandit
 from tiermesh.router.classification import read_classification
 from tiermesh.router.facts import RequestFacts
-from tiermesh.router.learner import BanditLearner, learn_outcomes
-from tiermesh.router.policy import decide
-from tiermesh.router.ranking import TierView
+from tiermesh.router.learning.bandit import Bandit, with_bandit
+from tiermesh.router.learning.learner import BanditLearner, learn_outcomes
+from tiermesh.router.outcomes.trail import Trail
+from tiermesh.router.policy.candidates import decide
+from tiermesh.router.policy.ranking import TierView
 from tiermesh.router.settings import Settings, make_snapshot
-from tiermesh.router.trail import Trail
 from tiermesh.shared.bandit import load_learnt, save_learnt
 from tiermesh.shared.bandit.state import make_learnt
 from tiermesh.shared.config import parse_config

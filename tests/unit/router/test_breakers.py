@@ -2,7 +2,7 @@
 
 import pytest
 from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.router.breakers import MEMORY_S, Breakers
+from tiermesh.router.tiers.breakers import MEMORY_S, Breakers
 from tiermesh.shared.testing import FakeClock
 
 BATCH, INTERACTIVE, UNSET = chat_pb2.PRIORITY_BATCH, chat_pb2.PRIORITY_INTERACTIVE, chat_pb2.PRIORITY_UNSPECIFIED

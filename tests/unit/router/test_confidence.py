@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from tiermesh.router.confidence import Sample, Step, judge
-from tiermesh.router.detectors import holds_phrase, refuses, repeats_itself
+from tiermesh.router.escalation.confidence import Sample, Step, judge
+from tiermesh.router.escalation.detectors import holds_phrase, refuses, repeats_itself
 from tiermesh.shared.answer_features import features_of
 from tiermesh.shared.config import BandConfig, CalibrationConfig
 

@@ -2,11 +2,11 @@
 
 import pytest
 from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.router.escalation import Gates, Target, pass_gates, skipped
-from tiermesh.router.estimates import TierEstimates
-from tiermesh.router.lanes import lane_of
-from tiermesh.router.quota import EscalationQuota
-from tiermesh.router.tier_loads import STALE_S, TierLoad, TierLoads
+from tiermesh.router.escalation.gates import Gates, Target, pass_gates, skipped
+from tiermesh.router.escalation.quota import EscalationQuota
+from tiermesh.router.policy.lanes import lane_of
+from tiermesh.router.tiers.estimates import TierEstimates
+from tiermesh.router.tiers.loads import STALE_S, TierLoad, TierLoads
 from tiermesh.shared.config import LanesConfig
 from tiermesh.shared.testing import FakeClock
 

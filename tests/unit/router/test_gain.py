@@ -6,9 +6,9 @@ import pytest
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.router.classification import read_classification
 from tiermesh.router.facts import RequestFacts
-from tiermesh.router.gain import RightProbabilities
-from tiermesh.router.policy import Classification, decide
-from tiermesh.router.ranking import TierView, score
+from tiermesh.router.policy.candidates import Classification, decide
+from tiermesh.router.policy.gain import RightProbabilities
+from tiermesh.router.policy.ranking import TierView, score
 from tiermesh.shared.config import BalanceConfig, parse_config
 
 L0 = {"name": "l0", "backend": "rules", "context_tokens": 4096, "max_complexity": 0.1, "task_types": ["faq"]}

@@ -6,12 +6,12 @@ import pytest
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.attempt import broken_off, nobody_answered, why_next
-from tiermesh.router.label import label_headers
 from tiermesh.router.openai.errors import openai_trailers
+from tiermesh.router.policy.task_types import task_type_name, task_type_value
 from tiermesh.router.settings import make_snapshot
-from tiermesh.router.task_types import task_type_name, task_type_value
-from tiermesh.router.tier_health import TierHealth
+from tiermesh.router.telling.label import label_headers
+from tiermesh.router.tiers.attempt import broken_off, nobody_answered, why_next
+from tiermesh.router.tiers.health import TierHealth
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.errors import (

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tiermesh.router.patience import Patience, TooSlowError
+from tiermesh.router.escalation.patience import Patience, TooSlowError
 
 
 async def events(*steps, closed=None):

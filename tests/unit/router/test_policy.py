@@ -6,7 +6,7 @@ import pytest
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.facts import RequestFacts, facts_of
-from tiermesh.router.policy import Classification, decide
+from tiermesh.router.policy.candidates import Classification, decide
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.errors import ContextTooLong, NoEligibleTier, NotApplicable, UnknownModel
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.facts import RequestFacts
-from tiermesh.router.policy import Classification, decide
-from tiermesh.router.ranking import TierView, rank, score
+from tiermesh.router.policy.candidates import Classification, decide
+from tiermesh.router.policy.ranking import TierView, rank, score
 from tiermesh.shared.config import BalanceConfig, TierConfig, parse_config
 from tiermesh.shared.errors import QueueFull
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.router.background import BackgroundReruns
+from tiermesh.router.caching.background import BackgroundReruns
 from tiermesh.shared.errors import Unavailable
 
 

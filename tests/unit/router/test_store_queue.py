@@ -7,9 +7,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
-from tiermesh.router.cache_place import CachePlace
-from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.store_queue import BATCH, MAX_BYTES, StoreQueue
+from tiermesh.router.caching.place import CachePlace
+from tiermesh.router.caching.store_queue import BATCH, MAX_BYTES, StoreQueue
+from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.testing import recorded_tracing

@@ -21,25 +21,25 @@ from tiermesh.router.adapters.grpc_loads import LoadFollower
 from tiermesh.router.adapters.grpc_outcomes import GrpcOutcomeLog
 from tiermesh.router.adapters.grpc_runs import GrpcRuns
 from tiermesh.router.adapters.replica_directory import ReplicaDirectory
-from tiermesh.router.background import BackgroundReruns
-from tiermesh.router.bandit import Bandit
-from tiermesh.router.breakers import Breakers
+from tiermesh.router.caching.background import BackgroundReruns
+from tiermesh.router.caching.store_queue import StoreQueue
 from tiermesh.router.coalescing.neighbours import NeighbourRuns
-from tiermesh.router.estimates import TierEstimates
+from tiermesh.router.escalation.quota import EscalationQuota
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
-from tiermesh.router.learner import BanditLearner
-from tiermesh.router.metrics import RequestMetrics
+from tiermesh.router.learning.bandit import Bandit
+from tiermesh.router.learning.learner import BanditLearner
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
-from tiermesh.router.outcome_sender import OutcomeSender
-from tiermesh.router.quota import EscalationQuota
+from tiermesh.router.outcomes.sender import OutcomeSender
 from tiermesh.router.servicer import RouterServicer
 from tiermesh.router.settings import Settings, Snapshot, make_snapshot
-from tiermesh.router.store_queue import StoreQueue
-from tiermesh.router.tier_health import TierHealth
-from tiermesh.router.tier_loads import TierLoads
-from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.breakers import Breakers
+from tiermesh.router.tiers.estimates import TierEstimates
+from tiermesh.router.tiers.health import TierHealth
+from tiermesh.router.tiers.loads import TierLoads
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
 from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target, metrics_endpoint, span_endpoint

@@ -9,9 +9,9 @@ from typing import Any
 
 from opentelemetry.trace import Span, get_current_span
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.account import Account
+from tiermesh.router.outcomes.trail import Trail
 from tiermesh.router.settings import Snapshot
-from tiermesh.router.trail import Trail
+from tiermesh.router.telling.account import Account
 from tiermesh.shared import headers
 from tiermesh.shared.budget import Budget, current_budget
 from tiermesh.shared.clock import Clock

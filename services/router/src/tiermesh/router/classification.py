@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiermesh.api.classifier.v1 import classifier_pb2
-from tiermesh.router.gain import RightProbabilities
-from tiermesh.router.task_types import task_type_name
+from tiermesh.router.policy.gain import RightProbabilities
+from tiermesh.router.policy.task_types import task_type_name
 
 
 @dataclass(frozen=True, slots=True)

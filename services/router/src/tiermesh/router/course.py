@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import SAFETY, Judgement, Step
-from tiermesh.router.escalation import Gates, pass_gates, skipped
-from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.policy import Decision
-from tiermesh.router.ranking import DEGRADED
-from tiermesh.router.tier_attempt import TierAttempt
-from tiermesh.router.tier_watch import TierWatch
-from tiermesh.router.verdicts import LAST_RESORT
+from tiermesh.router.escalation.confidence import SAFETY, Judgement, Step
+from tiermesh.router.escalation.gates import Gates, pass_gates, skipped
+from tiermesh.router.policy.candidates import Decision
+from tiermesh.router.policy.ranking import DEGRADED
+from tiermesh.router.policy.verdicts import LAST_RESORT
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.tier_attempt import TierAttempt
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import LaneConfig, TierConfig
 from tiermesh.shared.errors import TiermeshError

@@ -24,13 +24,10 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router import observe
-from tiermesh.router.account import Account
-from tiermesh.router.background import BackgroundReruns
-from tiermesh.router.bandit import Bandit, with_bandit
-from tiermesh.router.cache_place import CachePlace, cache_key, cache_place
-from tiermesh.router.cache_policy import BOTH, plan_cache
-from tiermesh.router.cache_reader import CacheReader, Looked
+from tiermesh.router.caching.background import BackgroundReruns
+from tiermesh.router.caching.place import CachePlace, cache_key, cache_place
+from tiermesh.router.caching.policy import BOTH, plan_cache
+from tiermesh.router.caching.reader import CacheReader, Looked
 from tiermesh.router.call import Call
 from tiermesh.router.classification import read_classification
 from tiermesh.router.coalescing.claim import span_of
@@ -42,15 +39,18 @@ from tiermesh.router.coalescing.sharing import follow_run, lead_run
 from tiermesh.router.events import Completed, Event
 from tiermesh.router.facts import facts_of
 from tiermesh.router.generation import Generation
-from tiermesh.router.label import cached_label, decided_label
-from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.models import pinned_tiers
-from tiermesh.router.outcome_record import make_outcome
-from tiermesh.router.outcome_sender import OutcomeSender
-from tiermesh.router.policy import Decision, decide
+from tiermesh.router.learning.bandit import Bandit, with_bandit
+from tiermesh.router.outcomes.record import make_outcome
+from tiermesh.router.outcomes.sender import OutcomeSender
+from tiermesh.router.outcomes.trail import Trail
+from tiermesh.router.policy.candidates import Decision, decide
+from tiermesh.router.policy.models import pinned_tiers
 from tiermesh.router.ports import CachePort, ClassifierPort
-from tiermesh.router.tier_watch import TierWatch
-from tiermesh.router.trail import Trail
+from tiermesh.router.telling import observe
+from tiermesh.router.telling.account import Account
+from tiermesh.router.telling.label import cached_label, decided_label
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import TiermeshError

@@ -15,25 +15,25 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router import observe
-from tiermesh.router.cache_place import CachePlace
+from tiermesh.router.caching.keeping import cached_answer, may_keep
+from tiermesh.router.caching.place import CachePlace
+from tiermesh.router.caching.store_queue import StoreQueue
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import Step
 from tiermesh.router.course import Course
-from tiermesh.router.engine_request import engine_request
+from tiermesh.router.escalation.confidence import Step
+from tiermesh.router.escalation.judging import judge_attempt, learn_from
+from tiermesh.router.escalation.patience import Patience, TooSlowError
+from tiermesh.router.escalation.revising import Reviser, revision_of
 from tiermesh.router.events import Completed, Event
-from tiermesh.router.failover import note_failure, tier_after
-from tiermesh.router.judging import judge_attempt, learn_from
-from tiermesh.router.keeping import cached_answer, may_keep
-from tiermesh.router.label import decided_label
-from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.patience import Patience, TooSlowError
-from tiermesh.router.policy import Decision
+from tiermesh.router.policy.candidates import Decision
 from tiermesh.router.ports import EnginePool
-from tiermesh.router.revising import Reviser, revision_of
-from tiermesh.router.store_queue import StoreQueue
-from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttempt
-from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.telling import observe
+from tiermesh.router.telling.label import decided_label
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.engine_request import engine_request
+from tiermesh.router.tiers.failover import note_failure, tier_after
+from tiermesh.router.tiers.tier_attempt import ANSWERED, REJECTED, TIMEOUT, TierAttempt
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import StreamBroken, TiermeshError

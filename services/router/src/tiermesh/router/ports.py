@@ -10,7 +10,7 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.cache_place import CachePlace, Keeping
+from tiermesh.router.caching.place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
 
 

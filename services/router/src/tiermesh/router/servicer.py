@@ -8,14 +8,14 @@ from typing import Any
 
 from tiermesh.api.common.v1 import answer_pb2, ledger_pb2
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.router.account import ledger_message
 from tiermesh.router.call import Call, make_call, read_caller
 from tiermesh.router.events import Completed
-from tiermesh.router.feedback import read_feedback
 from tiermesh.router.flow import RequestFlow
-from tiermesh.router.label import label_headers
+from tiermesh.router.outcomes.feedback import read_feedback
 from tiermesh.router.ports import OutcomeLog
 from tiermesh.router.settings import Settings
+from tiermesh.router.telling.account import ledger_message
+from tiermesh.router.telling.label import label_headers
 from tiermesh.router.validation import check_request
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import FeatureOff, InternalError, TiermeshError

@@ -1,7 +1,7 @@
 """A contextual bandit over tiers: what it sees, what it has learnt, how it chooses, and what that would have been worth.
 
 Pure but for `state` and `report`, which read and write one file each. The router chooses with it
-(`tiermesh.router.bandit`), `tiermesh replay` judges it before it may go live. Needs numpy, which those who use it depend on.
+(`tiermesh.router.learning.bandit`), `tiermesh replay` judges it before it may go live. Needs numpy, which those who use it depend on.
 """
 
 from tiermesh.shared.bandit.choice import BanditChoice, Option, choose

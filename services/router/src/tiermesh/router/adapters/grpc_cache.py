@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import grpc
 from opentelemetry.trace import Link, NonRecordingSpan, Tracer, use_span
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
-from tiermesh.router.cache_place import CachePlace, Keeping
+from tiermesh.router.caching.place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.rpc import call_unary

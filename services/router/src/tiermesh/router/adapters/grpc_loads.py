@@ -17,7 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.router.ports import Replicas
 from tiermesh.router.settings import Settings
-from tiermesh.router.tier_loads import TierLoad, TierLoads
+from tiermesh.router.tiers.loads import TierLoad, TierLoads
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.endpoints import engine_cluster

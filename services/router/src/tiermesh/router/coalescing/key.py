@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiermesh.api.common.v1 import chat_pb2
-from tiermesh.router.cache_place import CachePlace
+from tiermesh.router.caching.place import CachePlace
 from tiermesh.router.call import Call
 
 

@@ -9,11 +9,11 @@ from functools import partial
 
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router import observe
 from tiermesh.router.call import Call
 from tiermesh.router.coalescing.flight import Member
 from tiermesh.router.events import Completed, Event
-from tiermesh.router.label import shared_label
+from tiermesh.router.telling import observe
+from tiermesh.router.telling.label import shared_label
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import BudgetExhausted, InferenceTimeout, TiermeshError
 from tiermesh.shared.ledger import Parts

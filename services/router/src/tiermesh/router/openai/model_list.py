@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from tiermesh.router.models import model_names, pinned_tiers
+from tiermesh.router.policy.models import model_names, pinned_tiers
 from tiermesh.router.settings import Snapshot
 
 _OWNER = "tiermesh"

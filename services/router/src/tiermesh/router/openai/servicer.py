@@ -13,11 +13,11 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call, make_call, read_caller
 from tiermesh.router.events import Completed
 from tiermesh.router.flow import RequestFlow
-from tiermesh.router.label import label_headers
 from tiermesh.router.openai.answer import Chunks, Document, failure_event, identity_of
 from tiermesh.router.openai.model_list import get_model, list_models
 from tiermesh.router.openai.request import ChatRequest, read_chat_request
 from tiermesh.router.settings import Settings
+from tiermesh.router.telling.label import label_headers
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import InternalError, TiermeshError
 

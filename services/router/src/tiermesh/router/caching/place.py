@@ -10,7 +10,7 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.call import Call
 from tiermesh.router.coalescing.claim import Claim
-from tiermesh.router.models import AUTO
+from tiermesh.router.policy.models import AUTO
 from tiermesh.shared.canonical import fingerprint
 from tiermesh.shared.config import DynamicField
 from tiermesh.shared.dynamic import key_messages, split

@@ -9,14 +9,14 @@ from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.confidence import Judgement
-from tiermesh.router.escalation import SKIPPED_PREFIX
+from tiermesh.router.escalation.confidence import Judgement
+from tiermesh.router.escalation.gates import SKIPPED_PREFIX
 from tiermesh.router.facts import facts_of
-from tiermesh.router.label import cache_status_name
-from tiermesh.router.policy import Decision
-from tiermesh.router.task_types import task_type_value
-from tiermesh.router.tier_attempt import REJECTED, TIMEOUT
-from tiermesh.router.trail import Trail
+from tiermesh.router.outcomes.trail import Trail
+from tiermesh.router.policy.candidates import Decision
+from tiermesh.router.policy.task_types import task_type_value
+from tiermesh.router.telling.label import cache_status_name
+from tiermesh.router.tiers.tier_attempt import REJECTED, TIMEOUT
 from tiermesh.shared.config import TierConfig, TiermeshConfig
 from tiermesh.shared.outcomes import SCHEMA_VERSION
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiermesh.router.lanes import priority_name
+from tiermesh.router.policy.lanes import priority_name
 from tiermesh.shared.clock import Clock
 
 MEMORY_S = 1.0

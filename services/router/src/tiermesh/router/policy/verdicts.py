@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiermesh.router.classification import Classification
-from tiermesh.router.gain import Gain
-from tiermesh.router.ranking import DEGRADED, Ranking
+from tiermesh.router.policy.gain import Gain
+from tiermesh.router.policy.ranking import DEGRADED, Ranking
 from tiermesh.shared.config import TierConfig
 
 LAST_RESORT = "last_resort"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tiermesh.router import observe
-from tiermesh.router.confidence import Judgement, judge
 from tiermesh.router.course import Course
-from tiermesh.router.estimates import TierEstimates
-from tiermesh.router.tier_attempt import TierAttempt
+from tiermesh.router.escalation.confidence import Judgement, judge
+from tiermesh.router.telling import observe
+from tiermesh.router.tiers.estimates import TierEstimates
+from tiermesh.router.tiers.tier_attempt import TierAttempt
 
 
 def judge_attempt(course: Course, attempt: TierAttempt) -> Judgement:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.policy import Decision
-from tiermesh.router.ranking import TierView
+from tiermesh.router.policy.candidates import Decision
+from tiermesh.router.policy.ranking import TierView
 from tiermesh.shared.bandit import BanditChoice, Learnt, Seen, choose, context_of
 from tiermesh.shared.bandit.logged import BANDIT, STATIC
 from tiermesh.shared.bandit.priors import options_of

@@ -10,15 +10,15 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.confidence import Judgement, Step
 from tiermesh.router.course import Course
-from tiermesh.router.engine_request import engine_request
-from tiermesh.router.failover import note_failure
-from tiermesh.router.judging import judge_attempt, learn_from
-from tiermesh.router.metrics import RequestMetrics
+from tiermesh.router.escalation.confidence import Judgement, Step
+from tiermesh.router.escalation.judging import judge_attempt, learn_from
 from tiermesh.router.ports import EnginePool
-from tiermesh.router.tier_attempt import ANSWERED, REJECTED, TierAttempt
-from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.engine_request import engine_request
+from tiermesh.router.tiers.failover import note_failure
+from tiermesh.router.tiers.tier_attempt import ANSWERED, REJECTED, TierAttempt
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.errors import StreamBroken, TiermeshError
 
 

@@ -15,9 +15,9 @@ from contextvars import Context
 
 from opentelemetry.trace import get_current_span
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.router.cache_place import CachePlace, Keeping
-from tiermesh.router.metrics import RequestMetrics
+from tiermesh.router.caching.place import CachePlace, Keeping
 from tiermesh.router.ports import CachePort
+from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import TiermeshError

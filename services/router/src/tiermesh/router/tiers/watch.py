@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiermesh.api.engine.v1 import engine_pb2
-from tiermesh.router.breakers import Breakers
-from tiermesh.router.escalation import Target
-from tiermesh.router.estimates import TierEstimates
-from tiermesh.router.quota import EscalationQuota
-from tiermesh.router.ranking import TierView
-from tiermesh.router.tier_health import TierHealth
-from tiermesh.router.tier_loads import TierLoad, TierLoads
+from tiermesh.router.escalation.gates import Target
+from tiermesh.router.escalation.quota import EscalationQuota
+from tiermesh.router.policy.ranking import TierView
+from tiermesh.router.tiers.breakers import Breakers
+from tiermesh.router.tiers.estimates import TierEstimates
+from tiermesh.router.tiers.health import TierHealth
+from tiermesh.router.tiers.loads import TierLoad, TierLoads
 from tiermesh.shared.config import BalanceConfig, LaneConfig, TierConfig, TiermeshConfig
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tiermesh.router import observe
-from tiermesh.router.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
 from tiermesh.router.course import Course
-from tiermesh.router.lanes import priority_name
-from tiermesh.router.metrics import RequestMetrics
-from tiermesh.router.tier_attempt import TierAttempt
-from tiermesh.router.tier_watch import TierWatch
+from tiermesh.router.policy.lanes import priority_name
+from tiermesh.router.telling import observe
+from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.router.tiers.attempt import broken_off, failed_at, is_fault, is_outage, nobody_answered, why_next
+from tiermesh.router.tiers.tier_attempt import TierAttempt
+from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import BreakerOpen, BudgetExhausted, StreamBroken, TiermeshError
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tiermesh.router.detectors import holds_phrase, refuses, repeats_itself
+from tiermesh.router.escalation.detectors import holds_phrase, refuses, repeats_itself
 from tiermesh.shared.answer_features import Scored, features_of
 from tiermesh.shared.calibration import Features, confidence_of
 from tiermesh.shared.config import BandConfig, CalibrationConfig

@@ -13,9 +13,9 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.confidence import Judgement
+from tiermesh.router.escalation.confidence import Judgement
 from tiermesh.router.events import Completed
-from tiermesh.router.policy import Decision
+from tiermesh.router.policy.candidates import Decision
 
 STATIC = "static"
 """Name of the policy that learns nothing."""

@@ -3,10 +3,10 @@
 The first choice is the cheapest tier that serves this kind of work and language, is meant for
 this complexity, and holds prompt and answer. Where it is known how likely a small and a large model
 are to answer this request rightly, the first choice is instead the tier whose expected gain is worth
-its cost (`tiermesh.router.gain`); tiers with fixed answers are still chosen by complexity. After it come the stronger tiers that could serve it
+its cost (`tiermesh.router.policy.gain`); tiers with fixed answers are still chosen by complexity. After it come the stronger tiers that could serve it
 too, the next stronger first. Last come the weaker ones, which the complexity had ruled out, the
 strongest first: a weaker answer is better than none. How tiers do now may put another one first
-(`tiermesh.router.ranking`). Tiers that have just failed are moved behind all others. A request pinned to a tier or model has that one candidate and no other.
+(`tiermesh.router.policy.ranking`). Tiers that have just failed are moved behind all others. A request pinned to a tier or model has that one candidate and no other.
 
 Token counts here are estimates. They order tiers, but a prompt that fits none by estimate is only
 refused if it is far too long (`SURELY_TOO_LONG`); else the tier with the longest context is asked,
@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.router.classification import Classification
 from tiermesh.router.facts import RequestFacts
-from tiermesh.router.gain import Gain, best_by_gain, tier_gains, usable
-from tiermesh.router.lanes import SIMPLE, lane_of
-from tiermesh.router.models import pinned_tiers
-from tiermesh.router.ranking import DEGRADED, SHED_RETRY_S, Ranking, TierView, rank
-from tiermesh.router.task_types import UNSPECIFIED
-from tiermesh.router.verdicts import CAPABILITY, UNCERTAIN, Verdict, reasons_of, verdict_on
+from tiermesh.router.policy.gain import Gain, best_by_gain, tier_gains, usable
+from tiermesh.router.policy.lanes import SIMPLE, lane_of
+from tiermesh.router.policy.models import pinned_tiers
+from tiermesh.router.policy.ranking import DEGRADED, SHED_RETRY_S, Ranking, TierView, rank
+from tiermesh.router.policy.task_types import UNSPECIFIED
+from tiermesh.router.policy.verdicts import CAPABILITY, UNCERTAIN, Verdict, reasons_of, verdict_on
 from tiermesh.shared.config import TierConfig, TiermeshConfig
 from tiermesh.shared.errors import ContextTooLong, NoEligibleTier, NotApplicable, QueueFull, TiermeshError
 

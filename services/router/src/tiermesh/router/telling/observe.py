@@ -9,10 +9,10 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.confidence import Judgement
-from tiermesh.router.gain import Gain
-from tiermesh.router.label import cache_status_name
-from tiermesh.router.task_types import task_type_name
+from tiermesh.router.escalation.confidence import Judgement
+from tiermesh.router.policy.gain import Gain
+from tiermesh.router.policy.task_types import task_type_name
+from tiermesh.router.telling.label import cache_status_name
 from tiermesh.shared.ledger import PART_NAMES, Statement
 
 

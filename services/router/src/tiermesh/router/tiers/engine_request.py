@@ -5,7 +5,7 @@ from __future__ import annotations
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.tier_attempt import TOP_LOGPROBS
+from tiermesh.router.tiers.tier_attempt import TOP_LOGPROBS
 from tiermesh.shared.canonical import canonical_messages
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.dynamic import engine_messages

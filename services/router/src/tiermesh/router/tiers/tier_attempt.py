@@ -8,9 +8,9 @@ from google.protobuf.duration_pb2 import Duration
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.account import Account
-from tiermesh.router.confidence import Judgement, Sample
-from tiermesh.router.patience import Patience
+from tiermesh.router.escalation.confidence import Judgement, Sample
+from tiermesh.router.escalation.patience import Patience
+from tiermesh.router.telling.account import Account
 from tiermesh.shared.answer_features import Scored, scored
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.config import TierConfig

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.router.bandit import Bandit
+from tiermesh.router.learning.bandit import Bandit
 from tiermesh.router.ports import OutcomeLog
 from tiermesh.router.settings import Settings
 from tiermesh.shared.bandit import Learnt, Seen, StateDamaged, learn, lesson_of, load_learnt, save_learnt

@@ -6,8 +6,8 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router.task_types import task_type_name
-from tiermesh.router.tier_attempt import TierAttempt
+from tiermesh.router.policy.task_types import task_type_name
+from tiermesh.router.tiers.tier_attempt import TierAttempt
 from tiermesh.shared.clock import Clock
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
-from tiermesh.router import observe
-from tiermesh.router.cache_place import CachePlace
-from tiermesh.router.cache_policy import CachePlan
+from tiermesh.router.caching.place import CachePlace
+from tiermesh.router.caching.policy import CachePlan
 from tiermesh.router.call import Call
 from tiermesh.router.ports import CachePort
+from tiermesh.router.telling import observe
 from tiermesh.shared.errors import TiermeshError
 
 HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)

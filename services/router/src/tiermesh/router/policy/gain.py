@@ -8,7 +8,7 @@ what it costs, whether the prompt is long or short. Two tiers are compared by th
 expected gain of the dearer one less the weighted extra cost; the first choice is the tier of the highest worth.
 
 Where the probabilities are not known, or are only the judgement of the people who wrote the training prompts and the
-configuration wants measured ones, there is no worth, and complexity decides (`tiermesh.router.policy`).
+configuration wants measured ones, there is no worth, and complexity decides (`tiermesh.router.policy.candidates`).
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from urllib.parse import quote
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.call import Call
-from tiermesh.router.gain import Gain
-from tiermesh.router.policy import Decision
-from tiermesh.router.task_types import task_type_name, task_type_value
-from tiermesh.router.verdicts import Verdict
+from tiermesh.router.policy.candidates import Decision
+from tiermesh.router.policy.gain import Gain
+from tiermesh.router.policy.task_types import task_type_name, task_type_value
+from tiermesh.router.policy.verdicts import Verdict
 from tiermesh.shared.headers import ROUTE_PREFIX
 
 _CACHE_NAMES: dict[int, str] = {

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 
 from tiermesh.api.outcome.v1 import record_pb2
-from tiermesh.router.metrics import RequestMetrics
 from tiermesh.router.ports import OutcomeLog
+from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import InvalidRequest, TiermeshError

@@ -1,0 +1,1 @@
+"""What of a request is looked up in the answer cache, and what is kept."""

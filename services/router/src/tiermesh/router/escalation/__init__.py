@@ -1,0 +1,1 @@
+"""When an answer is given up for a stronger tier's."""

@@ -1,0 +1,1 @@
+"""What routing learns from the outcomes of requests."""

@@ -1,0 +1,1 @@
+"""What became of requests, for the log of outcomes."""

@@ -1,0 +1,1 @@
+"""What a request's way is told as: ledger, label, span, metrics."""

@@ -1,0 +1,1 @@
+"""What is known of the tiers, and one call of one tier's engine."""
