@@ -25,6 +25,7 @@ from tiermesh.shared.errors import (
     Unavailable,
     UnknownModel,
 )
+from tiermesh.shared.rpc import wire_timeout
 from tiermesh.shared.testing import answer_steps
 
 STARTED = engine_pb2.GenerateResponse(started=engine_pb2.Started(model="scripted"))
@@ -535,7 +536,7 @@ async def test_explain_tells_why_nothing_fits_instead_of_failing(mesh):
 
 
 async def test_behind_envoy_the_router_keeps_time_back_for_its_last_event(mesh):
-    await mesh.generate(timeout=20, metadata=(*METADATA, ("x-tiermesh-deadline", "sent")))
+    await mesh.generate(timeout=wire_timeout(20), metadata=(*METADATA, ("x-tiermesh-deadline", "sent")))
     kept = mesh.tracing.named("RouterService/Generate").attributes["tiermesh.budget.in_ms"]
     # Envoy's timer is 50 ms before the deadline that arrives, and the end is due as much before that.
     assert kept <= 19_900

@@ -15,6 +15,7 @@ from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.caching.store_queue import StoreQueue
 from tiermesh.router.call import Call, Caller
+from tiermesh.router.deciding import Deciding
 from tiermesh.router.escalation.gates import Target, pass_gates
 from tiermesh.router.escalation.quota import EscalationQuota
 from tiermesh.router.events import Completed
@@ -132,7 +133,7 @@ async def answer(scripts, *, confidence, progressive, quota, seconds):
     watch = TierWatch(TierHealth(clock), TierLoads(clock), TierEstimates(clock), bucket, Breakers(clock))
     stores = StoreQueue(near, clock)
     generation = Generation(engines=pool, watch=watch, stores=stores, clock=clock)
-    flow = RequestFlow(cache=near, classifier=near, generation=generation, watch=watch, clock=clock)
+    flow = RequestFlow(cache=near, deciding=Deciding(near, watch), generation=generation, watch=watch, clock=clock)
     caller = Caller("a", "req", "", Budget.of(seconds, clock), clock.monotonic())
     request = router_pb2.GenerateRequest(
         messages=[chat_pb2.Message(role=chat_pb2.ROLE_USER, content="What?")], progressive=progressive

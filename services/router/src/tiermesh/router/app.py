@@ -24,6 +24,7 @@ from tiermesh.router.adapters.replica_directory import ReplicaDirectory
 from tiermesh.router.caching.background import BackgroundReruns
 from tiermesh.router.caching.store_queue import StoreQueue
 from tiermesh.router.coalescing.neighbours import NeighbourRuns
+from tiermesh.router.deciding import Deciding
 from tiermesh.router.escalation.quota import EscalationQuota
 from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
@@ -110,7 +111,7 @@ def wire(
     bandit = Bandit()
     flow = RequestFlow(
         cache=cache,
-        classifier=GrpcClassifier(connect(CLASSIFIER), tracer),
+        deciding=Deciding(GrpcClassifier(connect(CLASSIFIER), tracer), watch, bandit=bandit),
         generation=Generation(
             engines=GrpcEnginePool(connect, tracer), watch=watch, stores=stores, clock=clock, metrics=metrics
         ),
@@ -119,7 +120,6 @@ def wire(
         metrics=metrics,
         reruns=reruns,
         outcomes=outcomes,
-        bandit=bandit,
         neighbours=neighbours,
     )
     learner = BanditLearner(bandit, outcome_log, settings, clock, state=state)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from opentelemetry.trace import Span, get_current_span
+from opentelemetry.trace import INVALID_SPAN, Span, get_current_span
+from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.outcomes.trail import Trail
 from tiermesh.router.settings import Snapshot
@@ -89,3 +90,25 @@ def make_call(caller: Caller, request: router_pb2.GenerateRequest, snapshot: Sna
 
 
 _READ = frozenset({headers.TENANT, headers.REQUEST_ID, headers.DEADLINE, _CACHE_CONTROL})
+
+
+def in_lane(call: Call, lane: str) -> Call:
+    """Returns the call with its lane's deadline, where that counts for callers that sent none."""
+    call.account.enter_lane(lane)
+    lanes, caller = call.snapshot.config.lanes, call.caller
+    if caller.own_deadline or not lanes.default_deadlines:
+        return call
+    ends = caller.arrived + lanes.table(lane).deadline_ms / 1000
+    budget = Budget(min(caller.budget.deadline, ends), caller.budget.clock)
+    return replace(call, caller=replace(caller, budget=budget))
+
+
+def in_background(call: Call, clock: Clock) -> Call:
+    """Returns the call as nobody waits for it: with batch priority, a budget of its own, and no span to write on."""
+    request = router_pb2.GenerateRequest()
+    request.CopyFrom(call.request)
+    request.priority, request.progressive = chat_pb2.PRIORITY_BATCH, False
+    budget, arrived = Budget.of(call.snapshot.config.deadlines.default_ms / 1000, clock), clock.monotonic()
+    caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
+    account = Account(budget, arrived, clock)
+    return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account, trail=Trail())

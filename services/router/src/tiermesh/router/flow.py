@@ -13,45 +13,38 @@ are never joined.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from opentelemetry.trace import INVALID_SPAN, INVALID_SPAN_CONTEXT
+from opentelemetry.trace import INVALID_SPAN_CONTEXT
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
-from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.caching.background import BackgroundReruns
 from tiermesh.router.caching.place import CachePlace, cache_key, cache_place
 from tiermesh.router.caching.policy import BOTH, plan_cache
 from tiermesh.router.caching.reader import CacheReader, Looked
-from tiermesh.router.call import Call
-from tiermesh.router.classification import read_classification
+from tiermesh.router.call import Call, in_background, in_lane
 from tiermesh.router.coalescing.claim import span_of
 from tiermesh.router.coalescing.flight import Events, Member
 from tiermesh.router.coalescing.flights import Flights
 from tiermesh.router.coalescing.key import RunKey, run_key
 from tiermesh.router.coalescing.neighbours import NeighbourRuns
 from tiermesh.router.coalescing.sharing import follow_run, lead_run
+from tiermesh.router.deciding import Deciding
 from tiermesh.router.events import Completed, Event
-from tiermesh.router.facts import facts_of
 from tiermesh.router.generation import Generation
-from tiermesh.router.learning.bandit import Bandit, with_bandit
 from tiermesh.router.outcomes.record import make_outcome
 from tiermesh.router.outcomes.sender import OutcomeSender
-from tiermesh.router.outcomes.trail import Trail
-from tiermesh.router.policy.candidates import Decision, decide
+from tiermesh.router.policy.candidates import Decision
 from tiermesh.router.policy.models import pinned_tiers
-from tiermesh.router.ports import CachePort, ClassifierPort
+from tiermesh.router.ports import CachePort
 from tiermesh.router.telling import observe
-from tiermesh.router.telling.account import Account
 from tiermesh.router.telling.label import cached_label, decided_label
 from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.router.tiers.watch import TierWatch
-from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.outcomes import is_sampled
@@ -76,43 +69,37 @@ class RequestFlow:
 
     Args:
         cache: Answers given before.
-        classifier: Judges requests.
+        deciding: Classifies requests and decides where they go.
         generation: Runs engines.
         watch: What is known of the tiers.
         clock: Time.
         metrics: Counts requests.
-        dice: Returns a number from 0 to 1, for exploration.
         reruns: Runs requests again whose answer has become stale.
         neighbours: Runs that are shared with other routers; None where there are none.
         outcomes: Takes the records of requests to the log of outcomes, where the configuration has it on.
-        bandit: What has been learnt from outcomes, where the configuration has that on.
     """
 
     def __init__(
         self,
         *,
         cache: CachePort,
-        classifier: ClassifierPort,
+        deciding: Deciding,
         generation: Generation,
         watch: TierWatch,
         clock: Clock,
         metrics: RequestMetrics | None = None,
-        dice: Callable[[], float] = random.random,
         reruns: BackgroundReruns | None = None,
         outcomes: OutcomeSender | None = None,
-        bandit: Bandit | None = None,
         neighbours: NeighbourRuns | None = None,
     ) -> None:
         self._reader = CacheReader(cache)
-        self._classifier = classifier
+        self._deciding = deciding
         self._generation = generation
         self._watch = watch
         self._clock = clock
         self._metrics = metrics or RequestMetrics()
-        self._dice = dice
         self._reruns = reruns or BackgroundReruns()
         self._outcomes = outcomes
-        self._bandit = bandit or Bandit()
         self.flights = Flights(clock)
         """Runs under way that identical requests join."""
         self._neighbours = neighbours or NeighbourRuns(None, clock)
@@ -164,7 +151,7 @@ class RequestFlow:
             if (member := self.flights.join(key, call)) is not None:
                 return self._follow(member)
             place = replace(place, claim=self._neighbours.claim(key, call))
-        judging: Judging | None = asyncio.create_task(self._classify(call))
+        judging: Judging | None = asyncio.create_task(self._deciding.classify(call))
         try:
             looked = await self._reader.look(call, place, plan)
             if looked.hit is not None:
@@ -208,7 +195,7 @@ class RequestFlow:
             judging: Its classification, if that has begun; it is cancelled with the run.
         """
         try:
-            judgement = await (judging or self._classify(call))
+            judgement = await (judging or self._deciding.classify(call))
         finally:
             if judging is not None:
                 judging.cancel()
@@ -254,7 +241,7 @@ class RequestFlow:
 
     def _follow(self, member: Member) -> Events:
         self._metrics.coalesced(elsewhere=member.flight.is_led_elsewhere)
-        return follow_run(member, in_lane=_in_lane)
+        return follow_run(member, in_lane=in_lane)
 
     def _order(
         self,
@@ -264,17 +251,19 @@ class RequestFlow:
     ) -> Order:
         observe.record_classification(call.span, judgement)
         call.trail.judgement = judgement
-        decision = call.trail.decision = self._decide(call, judgement)
+        decision = call.trail.decision = self._deciding.decide(call, judgement)
         observe.record_gains(call.span, decision.gains)
         if decision.refusal is not None:
             raise decision.refusal
         decision = replace(decision, reasons=(*decision.reasons, *looked.reasons))
-        return _in_lane(call, decision.lane), decision, looked.status, looked.keep_at
+        return in_lane(call, decision.lane), decision, looked.status, looked.keep_at
 
     async def _rerun(self, call: Call, place: CachePlace) -> None:
         """Makes a stale answer anew, behind all live traffic; what is good enough to keep is stored."""
-        call = _in_background(call, self._clock)
-        order = self._order(call, await self._classify(call), Looked(router_pb2.CACHE_STATUS_MISS, keep_at=place))
+        call = in_background(call, self._clock)
+        order = self._order(
+            call, await self._deciding.classify(call), Looked(router_pb2.CACHE_STATUS_MISS, keep_at=place)
+        )
         async with aclosing(self._generation.run(*order)) as events:
             async for _ in events:
                 pass
@@ -290,9 +279,9 @@ class RequestFlow:
         enabled = call.snapshot.config.cache.enabled
         plan = plan_cache(request, cache_control=call.caller.cache_control, enabled=enabled)
         looking = self._reader.look(call, cache_place(call), plan)
-        looked, judgement = await asyncio.gather(looking, self._classify(call))
+        looked, judgement = await asyncio.gather(looking, self._deciding.classify(call))
         observe.record_classification(call.span, judgement)
-        decision = self._decide(call, judgement, dry=True)
+        decision = self._deciding.decide(call, judgement, dry=True)
         observe.record_gains(call.span, decision.gains)
         first = decision.candidates[0] if decision.candidates else None
         refused = () if decision.refusal is None else (decision.refusal.reason.lower(),)
@@ -310,63 +299,6 @@ class RequestFlow:
         candidates = tuple(tier.name for tier in decision.candidates)
         return Explanation(label, judgement, candidates, cache_key(call).fingerprint)
 
-    def _decide(self, call: Call, judgement: classifier_pb2.ClassifyResponse | None, *, dry: bool = False) -> Decision:
-        """Returns the decision; with `dry`, nothing is tried out at random."""
-        facts, config = facts_of(call.request), call.snapshot.config
-        bandit, exploration = config.bandit.mode, config.balance.exploration
-        views = self._watch.views(
-            config.tiers,
-            prompt_tokens=(judgement.estimated_prompt_token_count if judgement else 0) or facts.prompt_tokens,
-            answer_tokens=facts.max_tokens or config.router.default_answer_tokens,
-            balance=config.balance,
-        )
-        unavailable = self._watch.health.unavailable()
-        decision = decide(
-            facts,
-            model=call.request.model,
-            classification=read_classification(judgement),
-            config=config,
-            unavailable=unavailable,
-            views=views,
-            left_s=call.caller.budget.remaining(),
-            explore=not dry and bandit != "live" and exploration > 0 and self._dice() < exploration,
-        )
-        call.trail.expected = {tier: gain.worth for tier, gain in decision.gains.items()}
-        if bandit == "off":
-            return decision
-        return with_bandit(
-            call,
-            decision,
-            judgement,
-            self._bandit.learnt,
-            views=views,
-            unavailable=unavailable,
-            dice=_never if dry else self._dice,
-        )
-
-    async def _classify(self, call: Call) -> classifier_pb2.ClassifyResponse | None:
-        wanted = call.snapshot.config.balance.right_probabilities
-        request = classifier_pb2.ClassifyRequest(
-            messages=call.request.messages,
-            tenant=call.caller.tenant,
-            max_tokens=call.request.sampling.max_tokens,
-            want_right_probabilities=wanted != "never",
-            only_measured_probabilities=wanted == "measured",
-        )
-        cap = call.snapshot.config.deadlines.classifier_ms / 1000
-        begin, budget, outcome = call.account.now(), call.caller.budget.child(cap=cap), "cancelled"
-        try:
-            judgement = await self._classifier.classify(request, budget=budget)
-            outcome = "ok"
-        except TiermeshError as error:
-            # Late, gone or broken alike: policy has a rule for requests that nobody judged.
-            outcome = error.reason
-            return None
-        else:
-            return judgement
-        finally:
-            call.account.add("classifier", begin, budget=budget, outcome=outcome)
-
     def _replay(self, call: Call, found: cache_pb2.LookupResponse) -> Sequence[Event]:
         label, cached = cached_label(call, found), found.answer
         elapsed = self._clock.monotonic() - call.caller.arrived
@@ -377,30 +309,3 @@ class RequestFlow:
         trail.label, trail.deltas = label, cached.deltas
         trail.end = Completed(cached.finishes, cached.usage, (), True, elapsed)
         return [label, *cached.deltas, trail.end]
-
-
-def _in_lane(call: Call, lane: str) -> Call:
-    """Returns the call with its lane's deadline, where that counts for callers that sent none."""
-    call.account.enter_lane(lane)
-    lanes, caller = call.snapshot.config.lanes, call.caller
-    if caller.own_deadline or not lanes.default_deadlines:
-        return call
-    ends = caller.arrived + lanes.table(lane).deadline_ms / 1000
-    budget = Budget(min(caller.budget.deadline, ends), caller.budget.clock)
-    return replace(call, caller=replace(caller, budget=budget))
-
-
-def _in_background(call: Call, clock: Clock) -> Call:
-    """Returns the call as nobody waits for it: with batch priority, a budget of its own, and no span to write on."""
-    request = router_pb2.GenerateRequest()
-    request.CopyFrom(call.request)
-    request.priority, request.progressive = chat_pb2.PRIORITY_BATCH, False
-    budget, arrived = Budget.of(call.snapshot.config.deadlines.default_ms / 1000, clock), clock.monotonic()
-    caller = replace(call.caller, budget=budget, arrived=arrived, own_deadline=True)
-    account = Account(budget, arrived, clock)
-    return replace(call, caller=caller, request=request, span=INVALID_SPAN, account=account, trail=Trail())
-
-
-def _never() -> float:
-    """Stands for dice that never try anything out."""
-    return 1.0
