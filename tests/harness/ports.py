@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import tempfile
+from collections import deque
 from functools import cache
 from pathlib import Path
 
@@ -49,14 +50,25 @@ def _zone() -> range:
     return range(_FIRST, _LAST)
 
 
+_recent: deque[int] = deque(maxlen=2)
+"""Bases handed out last, whose ports nobody may have bound yet."""
+
+
+def _is_apart(base: int) -> bool:
+    # Every block of a service begins at a multiple of 20 from its base, and has ten replicas at most: shifted by ten,
+    # two meshes lie between one another.
+    return all(abs(base - other) >= SPAN or (base - other) % 20 == 10 for other in _recent)
+
+
 def free_port_base() -> int:
-    """Returns the first port of a block of `SPAN` whose commonly used ports are free."""
+    """Returns the first port of a block of `SPAN` whose commonly used ports are free, and not those of the last ones."""
     chooser = random.Random(os.urandom(8))
     zone = _zone()
-    for _ in range(100):
+    for _ in range(1000):
         base = chooser.randrange(zone.start, zone.stop - SPAN, 10)
         used = [base + n for n in (*range(10), *range(100, SPAN, 20))]
-        if all(_is_free(port) for port in used):
+        if _is_apart(base) and all(_is_free(port) for port in used):
+            _recent.append(base)
             return base
     raise RuntimeError(f"no free block of ports in {zone}; see `ss -ltn` for what holds them")
 

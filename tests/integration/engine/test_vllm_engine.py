@@ -185,43 +185,6 @@ async def test_both_engines_answer_at_once(engines: dict[str, EngineProcess]):
     assert all(events[-1].HasField("done") and text_of(events) for events in answers)
 
 
-async def test_a_dead_worker_ends_the_process_with_a_status_that_restarts_it(engines: dict[str, EngineProcess]):
-    engine = engines["l1"]
-    async with client(engine) as stub:
-        call = stub.Generate(prompt("Write a long story about a dog.", max_tokens=250), timeout=60)
-        events: Events = []
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            async for event in call:
-                events.append(event)
-                if len(events) == 5:
-                    for worker in engine.workers():
-                        worker.kill()
-    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
-    assert events[-1].failure.reason == "DEVICE_FAILED"
-    assert await asyncio.to_thread(engine.process.wait, 100) == 1
-    assert not engine.serving()
-
-
-async def test_an_engine_that_is_killed_leaves_no_worker_behind(engines: dict[str, EngineProcess]):
-    engine = engines["l2"]
-    workers = engine.workers()
-    assert workers
-    os.kill(engine.process.pid, signal.SIGKILL)
-    engine.process.wait()
-
-    async def all_gone() -> bool:
-        return not any(is_alive(worker) for worker in workers)
-
-    await eventually(all_gone)
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 SNIPPET = (
     "The kettle was first sold in 1998, weighs two kilograms, is thirty centimetres high and comes in red or white. Its "
     "warranty lasts five years and covers every part but the cable, which is three metres long. In normal use it takes nine "
@@ -298,3 +261,41 @@ async def test_requests_of_the_same_meaning_are_rendered_to_the_same_tokens(engi
     again = await prefix_hit_rate(engines["l2"], [one])
     assert again >= 0.4
     assert await prefix_hit_rate(engines["l2"], [two]) == again
+
+
+# Nothing is left of the engines after these two: they come last.
+async def test_a_dead_worker_ends_the_process_with_a_status_that_restarts_it(engines: dict[str, EngineProcess]):
+    engine = engines["l1"]
+    async with client(engine) as stub:
+        call = stub.Generate(prompt("Write a long story about a dog.", max_tokens=250), timeout=60)
+        events: Events = []
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            async for event in call:
+                events.append(event)
+                if len(events) == 5:
+                    for worker in engine.workers():
+                        worker.kill()
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert events[-1].failure.reason == "DEVICE_FAILED"
+    assert await asyncio.to_thread(engine.process.wait, 100) == 1
+    assert not engine.serving()
+
+
+async def test_an_engine_that_is_killed_leaves_no_worker_behind(engines: dict[str, EngineProcess]):
+    engine = engines["l2"]
+    workers = engine.workers()
+    assert workers
+    os.kill(engine.process.pid, signal.SIGKILL)
+    engine.process.wait()
+
+    async def all_gone() -> bool:
+        return not any(is_alive(worker) for worker in workers)
+
+    await eventually(all_gone)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -85,7 +86,7 @@ def test_a_decision_is_explained(mesh):
 
 async def test_a_trace_is_listed_and_drawn(mesh):
     done = mesh.tiermesh("ask", "Where do swallows go in winter?")
-    trace = done.stderr.rsplit("trace ", 1)[1].split("]")[0]
+    trace = re.search(r"trace ([0-9a-f]{32})", done.stderr)[1]
 
     def listed():
         return trace in mesh.tiermesh("trace").stdout
