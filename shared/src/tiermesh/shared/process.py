@@ -6,15 +6,17 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
+from opentelemetry.metrics import Meter
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_or_last_good
-from tiermesh.shared.endpoints import replica_endpoint
+from tiermesh.shared.endpoints import metrics_endpoint, replica_endpoint
 from tiermesh.shared.errors import TiermeshError
-from tiermesh.shared.telemetry import configure_logging, get_logger
+from tiermesh.shared.telemetry import configure_logging, get_logger, open_meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,18 @@ class Process:
     def instance(self) -> str:
         """Name in logs and traces, such as `engine-l1-0`."""
         return f"{self.cluster}-{self.replica}"
+
+    def open_meter(self, service: str) -> AbstractContextManager[Meter | None]:
+        """Opens the meter of this process, or none where the configuration names no receiver of metrics.
+
+        Args:
+            service: `service.name`, such as `tiermesh-router`.
+
+        Raises:
+            ConfigError: the receiver is not a URL.
+        """
+        endpoint = metrics_endpoint(self.config, self.environ)
+        return open_meter(service, instance=self.instance, endpoint=endpoint, interval_s=self.config.metrics.interval_s)
 
 
 def main(

@@ -37,11 +37,11 @@ from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.redis_server import redis_url
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_tracing
 
 _log = get_logger(__name__)
 _STORING_S = 60.0
@@ -213,13 +213,7 @@ def _log_of(config: TiermeshConfig, store: RedisStore) -> ChangeLog | None:
 
 async def run(process: Process) -> None:
     """Serves until the process is told to stop. A Redis that is down makes misses, not failures."""
-    config = process.config
-    with open_meter(
-        "tiermesh-cache",
-        instance=process.instance,
-        endpoint=metrics_endpoint(config, process.environ),
-        interval_s=config.metrics.interval_s,
-    ) as meter:
+    with process.open_meter("tiermesh-cache") as meter:
         await _serve(process, meter)
 
 

@@ -10,11 +10,11 @@ from tiermesh.classifier.metrics import JudgementMetrics
 from tiermesh.classifier.model import BatchedModel, open_model
 from tiermesh.classifier.ports import LearntModel
 from tiermesh.classifier.servicer import ClassifierServicer
-from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
 from tiermesh.shared.rules import CurrentRules, follow_rules, load_rules
-from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_tracing
 
 _log = get_logger(__name__)
 
@@ -36,12 +36,7 @@ async def run(process: Process) -> None:
     config = process.config
     rules = CurrentRules(load_rules(config.rules))
     model = open_model(config.classifier.model, timeout_s=config.classifier.model_timeout_ms / 1000)
-    with open_meter(
-        "tiermesh-classifier",
-        instance=process.instance,
-        endpoint=metrics_endpoint(config, process.environ),
-        interval_s=config.metrics.interval_s,
-    ) as meter:
+    with process.open_meter("tiermesh-classifier") as meter:
         await _serve(process, rules, model, meter)
 
 

@@ -15,10 +15,10 @@ from tiermesh.engine.ports import Backend
 from tiermesh.engine.servicer import EngineServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
-from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import RunningServer, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_tracing
 
 _log = get_logger(__name__)
 
@@ -72,14 +72,7 @@ async def run(process: Process) -> None:
     rules_path = process.config_path.parent / config.rules
     weights = {tenant.name: tenant.weight for tenant in config.tenants}
     async with AsyncExitStack() as stack:
-        meter = stack.enter_context(
-            open_meter(
-                "tiermesh-engine",
-                instance=process.instance,
-                endpoint=metrics_endpoint(config, process.environ),
-                interval_s=config.metrics.interval_s,
-            )
-        )
+        meter = stack.enter_context(process.open_meter("tiermesh-engine"))
         engine, servicer = wire(tier, clock=SYSTEM_CLOCK, weights=weights, meter=meter)
         endpoint = span_endpoint(config, process.environ)
         tracing = await stack.enter_async_context(

@@ -21,10 +21,10 @@ from tiermesh.outcomes.redaction import redact_outcome
 from tiermesh.outcomes.servicer import SERVICE, OutcomeServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import OutcomesConfig
-from tiermesh.shared.endpoints import metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_tracing
 
 FILE = "outcomes/outcomes.db"
 """In the state folder."""
@@ -86,15 +86,9 @@ def make_monitor(settings: OutcomesConfig) -> DriftMonitor | None:
 
 async def run(process: Process) -> None:
     """Serves until the process is told to stop."""
-    config = process.config
     store = await asyncio.to_thread(open_outcomes, Path(process.state) / FILE)
     try:
-        with open_meter(
-            "tiermesh-outcomes",
-            instance=process.instance,
-            endpoint=metrics_endpoint(config, process.environ),
-            interval_s=config.metrics.interval_s,
-        ) as meter:
+        with process.open_meter("tiermesh-outcomes") as meter:
             await _serve(process, store, meter)
     finally:
         store.close()

@@ -43,10 +43,10 @@ from tiermesh.router.tiers.loads import TierLoads
 from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target, metrics_endpoint, span_endpoint
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target, span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_meter, open_tracing
+from tiermesh.shared.telemetry import get_logger, open_tracing
 
 _log = get_logger(__name__)
 
@@ -150,14 +150,7 @@ async def run(process: Process) -> None:
             )
         )
         connect = await stack.enter_async_context(_open_channels(mesh_target(config)))
-        meter = stack.enter_context(
-            open_meter(
-                "tiermesh-router",
-                instance=process.instance,
-                endpoint=metrics_endpoint(config, process.environ),
-                interval_s=config.metrics.interval_s,
-            )
-        )
+        meter = stack.enter_context(process.open_meter("tiermesh-router"))
         wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter, state=process.state)
         async with open_server(
             wired.services,
