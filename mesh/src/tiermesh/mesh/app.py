@@ -17,10 +17,9 @@ from tiermesh.mesh.publisher import Publisher
 from tiermesh.mesh.servicer import MeshServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, keep_last_good
-from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
 
@@ -79,12 +78,7 @@ async def run(process: Process) -> None:
     if not plane.publisher.offer(config):
         raise ConfigError(plane.publisher.rejection)
     async with (
-        open_tracing(
-            "tiermesh-mesh",
-            instance=process.instance,
-            endpoint=span_endpoint(config, environ),
-            sample_ratio=config.tracing.sample_ratio,
-        ) as tracing,
+        process.open_tracing("tiermesh-mesh") as tracing,
         open_server(
             plane.services,
             address=process.address,

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import uvloop
 from opentelemetry.metrics import Meter
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_or_last_good
-from tiermesh.shared.endpoints import metrics_endpoint, replica_endpoint
+from tiermesh.shared.endpoints import metrics_endpoint, replica_endpoint, span_endpoint
 from tiermesh.shared.errors import TiermeshError
-from tiermesh.shared.telemetry import configure_logging, get_logger, open_meter
+from tiermesh.shared.telemetry import Tracing, configure_logging, get_logger, open_meter, open_tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,19 @@ class Process:
     def instance(self) -> str:
         """Name in logs and traces, such as `engine-l1-0`."""
         return f"{self.cluster}-{self.replica}"
+
+    def open_tracing(self, service: str) -> AbstractAsyncContextManager[Tracing]:
+        """Opens the tracer of this process; it records nothing where nobody receives spans.
+
+        Args:
+            service: `service.name`, such as `tiermesh-router`.
+        """
+        return open_tracing(
+            service,
+            instance=self.instance,
+            endpoint=span_endpoint(self.config, self.environ),
+            sample_ratio=self.config.tracing.sample_ratio,
+        )
 
     def open_meter(self, service: str) -> AbstractContextManager[Meter | None]:
         """Opens the meter of this process, or none where the configuration names no receiver of metrics.

@@ -37,11 +37,10 @@ from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.redis_server import redis_url
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
 _STORING_S = 60.0
@@ -240,12 +239,7 @@ async def open_board(
 async def _serve(process: Process, meter: Meter | None) -> None:
     config, ending = process.config, asyncio.Event()
     async with (
-        open_tracing(
-            "tiermesh-cache",
-            instance=process.instance,
-            endpoint=span_endpoint(config, process.environ),
-            sample_ratio=config.tracing.sample_ratio,
-        ) as tracing,
+        process.open_tracing("tiermesh-cache") as tracing,
         open_redis_store(redis_url(config, process.environ)) as store,
         open_semantic_parts(config, process.environ) as semantic,
         open_board(config, process.environ, store) as board,

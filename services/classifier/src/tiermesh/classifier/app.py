@@ -10,11 +10,10 @@ from tiermesh.classifier.metrics import JudgementMetrics
 from tiermesh.classifier.model import BatchedModel, open_model
 from tiermesh.classifier.ports import LearntModel
 from tiermesh.classifier.servicer import ClassifierServicer
-from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
 from tiermesh.shared.rules import CurrentRules, follow_rules, load_rules
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
 
@@ -43,12 +42,7 @@ async def run(process: Process) -> None:
 async def _serve(process: Process, rules: CurrentRules, model: BatchedModel | None, meter: Meter | None) -> None:
     config = process.config
     async with (
-        open_tracing(
-            "tiermesh-classifier",
-            instance=process.instance,
-            endpoint=span_endpoint(config, process.environ),
-            sample_ratio=config.tracing.sample_ratio,
-        ) as tracing,
+        process.open_tracing("tiermesh-classifier") as tracing,
         open_server(
             [wire(rules, model, meter=meter)],
             address=process.address,

@@ -15,10 +15,9 @@ from tiermesh.engine.ports import Backend
 from tiermesh.engine.servicer import EngineServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
-from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import RunningServer, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
 
@@ -74,15 +73,7 @@ async def run(process: Process) -> None:
     async with AsyncExitStack() as stack:
         meter = stack.enter_context(process.open_meter("tiermesh-engine"))
         engine, servicer = wire(tier, clock=SYSTEM_CLOCK, weights=weights, meter=meter)
-        endpoint = span_endpoint(config, process.environ)
-        tracing = await stack.enter_async_context(
-            open_tracing(
-                "tiermesh-engine",
-                instance=process.instance,
-                endpoint=endpoint,
-                sample_ratio=config.tracing.sample_ratio,
-            )
-        )
+        tracing = await stack.enter_async_context(process.open_tracing("tiermesh-engine"))
         backends = await stack.enter_async_context(AsyncExitStack())
         server = await stack.enter_async_context(
             open_server(

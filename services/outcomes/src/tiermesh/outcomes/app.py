@@ -21,10 +21,9 @@ from tiermesh.outcomes.redaction import redact_outcome
 from tiermesh.outcomes.servicer import SERVICE, OutcomeServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import OutcomesConfig
-from tiermesh.shared.endpoints import span_endpoint
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 FILE = "outcomes/outcomes.db"
 """In the state folder."""
@@ -97,12 +96,7 @@ async def run(process: Process) -> None:
 async def _serve(process: Process, store: OutcomeStore, meter: Meter | None) -> None:
     config = process.config
     async with (
-        open_tracing(
-            "tiermesh-outcomes",
-            instance=process.instance,
-            endpoint=span_endpoint(config, process.environ),
-            sample_ratio=config.tracing.sample_ratio,
-        ) as tracing,
+        process.open_tracing("tiermesh-outcomes") as tracing,
         wire(config.outcomes, store, meter=meter) as service,
         open_server(
             [service],

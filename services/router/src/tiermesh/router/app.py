@@ -43,10 +43,10 @@ from tiermesh.router.tiers.loads import TierLoads
 from tiermesh.router.tiers.watch import TierWatch
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import ConfigError, TiermeshConfig, watch_config
-from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target, span_endpoint
+from tiermesh.shared.endpoints import CACHE, CLASSIFIER, OUTCOMES, ROUTER, mesh_target
 from tiermesh.shared.process import Process
 from tiermesh.shared.rpc import Service, open_channel, open_server, serve_until_signal
-from tiermesh.shared.telemetry import get_logger, open_tracing
+from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
 
@@ -141,14 +141,7 @@ async def run(process: Process) -> None:
     config = process.config
     settings = Settings(read_snapshot(config, SYSTEM_CLOCK))
     async with AsyncExitStack() as stack:
-        tracing = await stack.enter_async_context(
-            open_tracing(
-                "tiermesh-router",
-                instance=process.instance,
-                endpoint=span_endpoint(config, process.environ),
-                sample_ratio=config.tracing.sample_ratio,
-            )
-        )
+        tracing = await stack.enter_async_context(process.open_tracing("tiermesh-router"))
         connect = await stack.enter_async_context(_open_channels(mesh_target(config)))
         meter = stack.enter_context(process.open_meter("tiermesh-router"))
         wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter, state=process.state)
