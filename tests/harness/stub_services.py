@@ -1,7 +1,7 @@
 """Services of the mesh that do what a test tells them, on the ports where the real ones would be.
 
 The text of the last message says what happens: `ok`, `sse`, `error`, `late-error`, `hang`, `slow`,
-`unavailable`, `down`.
+`unavailable`, `down`, `stopped`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class StubRouter(router_pb2_grpc.RouterServiceServicer):
         self.seen.note(what, context)
         if what == "error":
             raise Unavailable("no tier", field="model")
+        if what == "stopped":
+            await context.abort(grpc.StatusCode.CANCELLED)
         if what == "hang-first":
             await self.seen.hang()
         yield router_pb2.GenerateResponse(route=router_pb2.RouteLabel(tier="l1", request_id="r1"))

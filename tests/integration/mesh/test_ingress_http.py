@@ -92,6 +92,8 @@ async def test_every_failure_over_http_is_openai_shaped(data_plane):
         }
         failed = error_of(await client.post("/v1/generate", json=typed("error")), 503)
         assert failed == {"message": "no tier", "type": "server_error", "param": "model", "code": "UNAVAILABLE"}
+        stopped = error_of(await client.post("/v1/generate", json=typed("stopped")), 503)
+        assert (stopped["type"], stopped["code"]) == ("server_error", "UNAVAILABLE")
         for headers, status in (({"big": "x" * 70_000}, 431), ({"under_score": "x"}, 400)):
             error_of(await client.post("/v1/generate", json=typed(), headers=headers), status)
         assert (await client.post("/v1/chat/completions", json=chat())).status_code == 200

@@ -37,6 +37,7 @@ local function openai_error(status, body, explained)
   if string.sub(body, 1, 1) == "{" then
     -- google.rpc.Status, as the transcoder writes it.
     message, param, code = json_string(body, "message"), json_string(body, "field"), json_string(body, "reason")
+    if message == '""' then message = nil end
   elseif explained ~= nil then
     -- A gRPC status whose details the transcoder could not write as JSON.
     local text = string.gsub(explained, "%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
@@ -69,6 +70,11 @@ function envoy_on_response(handle)
     -- Envoy's word for a deadline that passed before the whole request was read.
     status = 504
     headers:replace(":status", "504")
+  elseif status == 499 then
+    -- The transcoder's word for gRPC's CANCELLED. A caller who is here to read it cancelled nothing: the service
+    -- stopped while it had the call, and asking again is right.
+    status = 503
+    headers:replace(":status", "503")
   end
   local ready, explained = headers:get("x-openai-error"), headers:get("grpc-message")
   -- Before the body is asked for: headers cannot be changed after that.
