@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-NAME = "all-minilm-l6-v2-int8-compact"
+NAME = "all-minilm-l6-v2-int8-fused"
 MANIFEST = "tiermesh-manifest.json"
 INPUT = "ids"
 """The graph's one input: token numbers, int64 of shape (1, tokens)."""

@@ -2,8 +2,10 @@
 
 One text needs no padding, so it needs no attention mask; and no second sentence, so the embedding of
 the first one's token type goes into those of the positions. Queries, keys and values are one product
-instead of three, attention and GELU one operator each of ONNX Runtime, and mean and norm are part of
-the graph. Together that saves a fifth of the time of an exported graph, and its result is the same.
+instead of three; attention multiplies them where they lie, one head after another, and lays out anew only
+what it found; what scores are divided by is in the weights; GELU is its usual approximation by tanh, whose
+error is lost in that of int8; mean and norm are part of the graph. Together that saves a quarter of
+the time of an exported graph.
 
 Only fetching needs this, and `onnx`.
 """
@@ -80,26 +82,53 @@ class _Graph:
         count = self._node("Shape", [INPUT], "count", start=1, end=2)
         place = self._node("Slice", [self._constant("places", places + kind), zero, count, zero], "place")
         state = self._normal(self._node("Add", [word, place], "embedded"), "embeddings.LayerNorm", "state")
-        self._constant("thirds", np.array([_WIDTH] * 3, np.int64))
+        self._constant("by_head", np.array([-1, 3 * _HEADS, _WIDTH // _HEADS], np.int64))
+        self._constant("thirds", np.array([_HEADS] * 3, np.int64))
+        self._constant("joined", np.array([1, -1, _WIDTH], np.int64))
         for number in range(_LAYERS):
             state = self._layer(state, f"encoder.layer.{number}.", f"l{number}_")
         mean = self._node("ReduceMean", [state], "mean", axes=[1], keepdims=0)
         self._node("LpNormalization", [mean], OUTPUT, axis=-1, p=2)
 
     def _layer(self, state: str, source: str, name: str) -> str:
-        parts = [f"{source}attention.self.{part}." for part in ("query", "key", "value")]
-        joined = np.concatenate([self._weights[part + "weight"] for part in parts], axis=1)
-        biases = np.concatenate([self._weights[part + "bias"] for part in parts])
-        product = self._node("MatMul", [state, self._constant(name + "qkv_weight", joined)], name + "qkv")
-        split = [name + part for part in ("query", "key", "value")]
-        self.nodes.append(helper.make_node("Split", [product, "thirds"], split, name=name + "split", axis=-1))
-        inputs = [*split, self._constant(name + "qkv_bias", biases)]
-        attended = self._node("MultiHeadAttention", inputs, name + "attended", domain=_ORT, num_heads=_HEADS)
+        attended = self._attention(state, f"{source}attention.self.", name)
         state = self._residual(attended, state, f"{source}attention.output.", name + "attention_")
         wide = self._product(state, f"{source}intermediate.dense.", name + "wide")
         bias = self._constant(name + "wide_bias", self._weights[f"{source}intermediate.dense.bias"])
-        active = self._node("BiasGelu", [wide, bias], name + "active", domain=_ORT)
+        biased = self._node("Add", [wide, bias], name + "wide_biased")
+        active = self._node("FastGelu", [biased], name + "active", domain=_ORT)
         return self._residual(active, state, f"{source}output.", name + "output_")
+
+    def _attention(self, state: str, source: str, name: str) -> str:
+        """Adds attention over (tokens, heads, width), so that nothing but its result is ever laid out anew."""
+        # What scores are divided by goes into the queries' weights.
+        scales = [np.float32((_WIDTH // _HEADS) ** -0.5), np.float32(1), np.float32(1)]
+        weights, biases = (
+            [
+                self._weights[f"{source}{part}.{kind}"] * scale
+                for part, scale in zip(("query", "key", "value"), scales, strict=True)
+            ]
+            for kind in ("weight", "bias")
+        )
+        weight = self._constant(name + "qkv_weight", np.concatenate(weights, axis=1))
+        bias = self._constant(name + "qkv_bias", np.concatenate(biases))
+        product = self._node("Add", [self._node("MatMul", [state, weight], name + "qkv"), bias], name + "qkv_biased")
+        heads = self._node("Reshape", [product, "by_head"], name + "heads")
+        query, key, value = (name + part for part in ("query", "key", "value"))
+        self.nodes.append(
+            helper.make_node("Split", [heads, "thirds"], [query, key, value], name=name + "split", axis=1)
+        )
+        scores = self._fused(query, key, name + "scores", transBatchA=1, transBatchB=1, transB=1)
+        shares = self._node("Softmax", [scores], name + "shares", axis=-1)
+        found = self._fused(shares, value, name + "found", transBatchB=1)
+        return self._node(
+            "Reshape",
+            [self._node("Transpose", [found], name + "by_token", perm=[1, 0, 2]), "joined"],
+            name + "attended",
+        )
+
+    def _fused(self, one: str, other: str, name: str, **attributes: int) -> str:
+        return self._node("FusedMatMul", [one, other], name, domain=_ORT, **attributes)
 
     def _residual(self, value: str, state: str, source: str, name: str) -> str:
         product = self._product(value, source + "dense.", name + "dense")
