@@ -117,11 +117,11 @@ class Stage:
 
     async def _read(self, asked: Asked, deadline_s: float) -> None:
         call = make_call(asked.name, Budget.of(deadline_s, self.clock))
-        member = self.flights.join(KEY, call)
+        member = self.flights.join(KEY, call, token=None)
         if member is not None:
             events = follow_run(member, in_lane=lambda given, _: given)
         else:
-            events = lead_run(self.flights.start(KEY, call, self.run(call), again=self.run))
+            events = lead_run(self.flights.start(KEY, call, self.run(call), again=lambda _, next_: self.run(next_)))
         try:
             async with aclosing(events):
                 async for event in events:

@@ -11,9 +11,10 @@ import grpc
 from harness.cache import cache_config
 from harness.eventually import eventually
 from harness.router import METADATA, Answer, ask, make_settings
+from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.cache.adapters.redis_open import open_redis_store
-from tiermesh.cache.adapters.redis_runs import RedisRuns
+from tiermesh.cache.app import make_board
 from tiermesh.cache.app import wire as wire_cache
 from tiermesh.router.app import Wired, wire
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
@@ -62,6 +63,11 @@ class TwoRouters:
     first: OneRouter
     second: OneRouter
     engine: ScriptedEngine
+    cache: cache_pb2_grpc.CacheServiceAsyncStub
+
+    async def invalidate(self, **fields: object) -> None:
+        """Forgets answers of the tenant that asks."""
+        await self.cache.Invalidate(cache_pb2.InvalidateRequest(tenant="acme", **fields), timeout=60)
 
 
 @asynccontextmanager
@@ -84,7 +90,7 @@ async def two_routers(
             store = await stack.enter_async_context(open_redis_store(redis_url))
             waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=waiting_s))
             # Longer than a busy machine pauses: what is gone says so here.
-            board = RedisRuns(store.client, waiting.client, alive_ms=100_000, follows_ms=100_000)
+            board = make_board(store, waiting, alive_ms=100_000, follows_ms=100_000)
             ending = asyncio.Event()
             config = cache_config(store_timeout_ms=store_timeout_ms)
             cache_service = await stack.enter_async_context(wire_cache(config, store, board=board, ending=ending))
@@ -103,7 +109,8 @@ async def two_routers(
             for router in routers:
                 async with asyncio.timeout(60):
                     await router.wired.neighbours.is_heard.wait()
-            yield TwoRouters(*routers, engine)
+            channel = await stack.enter_async_context(open_channel(f"127.0.0.1:{ports['cache']}"))
+            yield TwoRouters(*routers, engine, cache_pb2_grpc.CacheServiceStub(channel))
 
 
 @asynccontextmanager

@@ -92,7 +92,7 @@ async def test_identical_requests_share_one_run_and_each_has_its_own_label_and_e
     assert second.last.done.usage == answer_pb2.Usage()
     assert not second.last.done.attempts
     hops = {hop.name: hop.outcome for hop in second.last.done.ledger.hops}
-    assert hops == {"coalesced": "ok"}
+    assert hops == {"cache": "miss", "coalesced": "ok"}
 
 
 async def test_the_ledger_of_a_follower_sums_to_its_total(mesh, gate):
@@ -246,6 +246,64 @@ async def test_what_is_not_the_same_or_may_not_be_shared_runs_by_itself(mesh, ga
     gate.set()
     assert (await leader.answer()).text == "one two 三"
     assert len(mesh.engines["l1"].requests) == 2
+
+
+async def test_after_an_invalidation_a_new_run_begins_and_those_who_follow_the_old_one_keep_it(mesh, gate):
+    leader = await led(mesh)
+    follower = await followed(mesh, metadata=OTHER)
+    mesh.cache.generation += 1
+    mesh.engines["l1"].entered.clear()
+    later_gate = asyncio.Event()
+    mesh.engines["l1"].steps = [later_gate, *answer_steps("new")]
+    later = await led(mesh)
+    joins_later = await followed(mesh, metadata=OTHER)
+    gate.set()
+    assert (await leader.answer()).text == (await follower.answer()).text == "one two 三"
+    # The old run's end takes nothing from the new one.
+    joins_too = await followed(mesh)
+    later_gate.set()
+    answers = [await reading.answer() for reading in (later, joins_later, joins_too)]
+    assert [answer.text for answer in answers] == ["new"] * 3
+    assert [answer.route.cache_status == COALESCED for answer in answers] == [False, True, True]
+    assert len(mesh.engines["l1"].requests) == 2
+    async with asyncio.timeout(60):
+        await mesh.wired.stores.drain()
+    assert (await mesh.generate()).text == "new"
+
+
+async def test_a_run_that_is_taken_up_after_an_invalidation_takes_in_nobody_new(mesh):
+    leader, follower, gate = await fail_first(mesh, begun(), InternalError("a defect"), then=answer_steps("old"))
+    again = asyncio.Event()
+    mesh.engines["l1"].steps = [again, *answer_steps("old")]
+    mesh.engines["l1"].entered.clear()
+    gate.set()
+    await leader.answer()
+    async with asyncio.timeout(60):
+        await mesh.engines["l1"].entered.wait()
+    mesh.cache.generation += 1
+    mesh.engines["l1"].steps = answer_steps("new")
+    assert (await mesh.generate()).text == "new"
+    again.set()
+    assert (await follower.answer()).text == "old"
+
+
+async def test_who_cannot_ask_whether_there_was_an_invalidation_shares_the_run(mesh, gate):
+    leader = await led(mesh)
+    mesh.cache.error = Unavailable("down")
+    follower = await followed(mesh)
+    gate.set()
+    assert (await leader.answer()).text == (await follower.answer()).text == "one two 三"
+    assert len(mesh.engines["l1"].requests) == 1
+
+
+async def test_a_run_of_which_the_cache_said_nothing_is_not_joined_by_those_it_tells(mesh, gate):
+    mesh.cache.error = Unavailable("down")
+    leader = await led(mesh)
+    mesh.cache.error = None
+    mesh.engines["l1"].steps = answer_steps("its own")
+    assert (await mesh.generate()).text == "its own"
+    gate.set()
+    assert (await leader.answer()).text == "one two 三"
 
 
 async def test_it_can_be_turned_off():

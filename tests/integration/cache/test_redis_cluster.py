@@ -1,19 +1,28 @@
 """The cache on a real Redis Cluster: nodes hold parts of it, go, and are taken over."""
 
+import asyncio
+import itertools
+
 import pytest
 from harness.answers import fingerprint
 from harness.cache import running_cache
 from harness.eventually import eventually
 from harness.redis_cluster import MASTERS, real_cluster
+from harness.router import ask as ask_router
 from harness.semantic import FakeEmbedder, FakeNeighbours, answered, ask, name
+from harness.two_routers import two_routers
 from redis.crc import key_slot
 from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import SemanticParts
 from tiermesh.cache.keys import generation_key, place_of
+from tiermesh.cache.run_tokens import RunKeys
+from tiermesh.shared.testing import answer_steps
 
 ON = {"semantic_enabled": True, "semantic_threshold": 0.5, "store_timeout_ms": 1000}
+MISS, COALESCED = router_pb2.CACHE_STATUS_MISS, router_pb2.CACHE_STATUS_COALESCED
 SHARE = 16384 // MASTERS + 1
 
 
@@ -85,6 +94,67 @@ async def test_other_wordings_are_told_through_the_cluster(cache):
         return name(await ask(cache, "请问如何取消订单？")) == "HIT_SEMANTIC"
 
     await eventually(learnt)
+
+
+async def test_routers_share_runs_wherever_their_keys_lie(cluster):
+    nodes = set()
+    async with two_routers(cluster.url) as mesh:
+        for number in itertools.count():
+            request = ask_router(f"What is the number {number}?")
+            gate = asyncio.Event()
+            mesh.engine.steps = [gate, *answer_steps("one ", "two")]
+            leader = asyncio.ensure_future(mesh.first.ask(request))
+            follower = asyncio.ensure_future(mesh.second.ask(request))
+            claims = await eventually(lambda: published(mesh))
+            nodes |= {node_of(RunKeys(tagged=True).claim(claim.token)) for claim in claims}
+            gate.set()
+            answers = await asyncio.gather(leader, follower)
+            assert [answer.text for answer in answers] == ["one two"] * 2
+            assert sorted(answer.route.cache_status for answer in answers) == [MISS, COALESCED]
+            assert len(mesh.engine.requests) == number + 1
+            if nodes == set(range(MASTERS)):
+                break
+        for number in range(MASTERS):
+            keys = await asyncio.to_thread(cluster.nodes[number].say, "KEYS", "tiermesh:run:*")
+            lives = [await asyncio.to_thread(cluster.nodes[number].say, "PTTL", key) for key in keys]
+            assert -1 not in lives, "nothing is kept for good"
+
+
+async def test_after_an_invalidation_routers_share_a_new_run(cluster):
+    async with two_routers(cluster.url) as mesh:
+        gate = asyncio.Event()
+        mesh.engine.steps = [gate, *answer_steps("old")]
+        old = [asyncio.ensure_future(router.ask()) for router in (mesh.first, mesh.second)]
+        async with asyncio.timeout(60):
+            await mesh.engine.entered.wait()
+        await eventually(lambda: published(mesh))
+        await mesh.invalidate(tags=["shop"])
+        mesh.engine.steps = answer_steps("new")
+        assert (await mesh.second.ask()).text == "new"
+        gate.set()
+        assert [answer.text for answer in await asyncio.gather(*old)] == ["old"] * 2
+        assert len(mesh.engine.requests) == 2
+
+
+async def published(mesh):
+    """The claims of runs whose events one router hands to the other."""
+    flights = [flight for router in (mesh.first, mesh.second) for flight in router.wired.flow.flights.under_way]
+    return [flight.claim for flight in flights if flight.claim is not None and flight.claim.is_wanted]
+
+
+async def test_a_router_that_vanishes_leaves_its_run_to_the_other(cluster):
+    async with two_routers(cluster.url) as mesh:
+        mesh.engine.steps = [asyncio.Event(), *answer_steps("never")]
+        request = ask_router("Who goes?")
+        leader = mesh.first.call(request)
+        async with asyncio.timeout(60):
+            await mesh.engine.entered.wait()
+        follower = asyncio.ensure_future(mesh.second.ask(request))
+        await eventually(lambda: published(mesh))
+        mesh.engine.steps = answer_steps("whole")
+        await mesh.first.vanish()
+        assert (await follower).text == "whole"
+        leader.cancel()
 
 
 async def test_a_node_that_goes_takes_only_its_own_answers_and_its_replica_brings_them_back(cache, cluster):

@@ -14,6 +14,7 @@ from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
+from tiermesh.cache.keys import place_of
 from tiermesh.shared.errors import InvalidRequest, Unavailable
 
 
@@ -99,6 +100,60 @@ async def test_what_was_forgotten_can_be_claimed_at_once(cache):
     await cache.store(answer=make_answer("whole"))
     await cache.invalidate(fingerprint=make_key("question", "local").fingerprint)
     assert (await claim(cache)).leading
+
+
+async def invalidate(cache, how):
+    ways = {
+        "all": {},
+        "hand": {"fingerprint": make_key("question", "local").fingerprint},
+        "tag": {"tags": ["shop"]},
+        "model": {"model": "small"},
+        "prompt": {"prompt_version": "7"},
+    }
+    await cache.call("Invalidate", cache_pb2.InvalidateRequest(tenant="local", **ways[how]))
+
+
+@pytest.mark.parametrize("how", ["all", "hand", "tag", "model", "prompt"])
+async def test_after_an_invalidation_a_new_run_is_claimed_and_the_old_one_goes_on_for_its_followers(cache, how):
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1", "r2")
+        old, other = await claim(cache), await claim(cache, text="another question")
+        follow = asyncio.ensure_future(
+            read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=old.token), timeout=60))
+        )
+        await followers(cache, old.token, 1)
+        await invalidate(cache, how)
+        new = await claim(cache, "r2")
+        assert new.leading
+        assert new.token != old.token
+        # By hand, only one answer is forgotten.
+        assert (await claim(cache, "r2", text="another question")).leading == (how != "hand")
+        assert not (await publish(cache, old.token, delta("old"))).superseded
+        # What the old run's router lets go of is its own claim.
+        assert not await cache.store(answer=make_answer("old"), run_token=old.token, token=b"\0" * 16)
+        assert await follow == ["old"]
+        again = await claim(cache, "r1")
+        assert (again.leading, again.token) == (False, new.token)
+        assert (await publish(cache, other.token)).superseded is False
+
+
+async def test_a_run_claimed_behind_a_forgotten_or_damaged_answer_is_shared(cache, redis_server):
+    await cache.store(answer=make_answer("whole"))
+    await invalidate(cache, "all")
+    stale = [await claim(cache, router) for router in ("r1", "r2")]
+    assert [run.leading for run in stale] == [True, False]
+    assert stale[0].token == stale[1].token
+    with redis_server.client() as client:
+        client.set(place_of("local", make_key("damaged", "local").fingerprint).entry, b"rubbish")
+    damaged = [await claim(cache, router, text="damaged") for router in ("r1", "r2")]
+    assert [run.leading for run in damaged] == [True, False]
+
+
+async def test_a_server_that_forgets_its_scripts_is_told_them_again(cache, redis_server):
+    first = await claim(cache)
+    with redis_server.client() as client:
+        client.script_flush()
+    assert (await claim(cache, "r2")).token == first.token
 
 
 async def test_followers_are_given_all_events_in_order_whenever_they_come(cache):

@@ -157,6 +157,35 @@ async def test_a_router_that_was_held_up_writes_nothing_into_the_run_that_took_i
     assert (await read(leader)).text == "old one two 三"
 
 
+@pytest.mark.parametrize("how", [{}, {"tags": ["shop"]}, {"model": "small"}, {"prompt_version": "7"}])
+async def test_after_an_invalidation_both_routers_share_a_new_run_and_followers_keep_the_old_one(mesh, how):
+    leader, gate = await led(mesh, begun(), delta("old "), then=answer_steps("answer")[1:])
+    follower = mesh.second.call()
+    async with asyncio.timeout(60):
+        seen = [await follower.read() for _ in range(2)]
+    await mesh.invalidate(**how)
+    mesh.engine.entered.clear()
+    new_gate = asyncio.Event()
+    mesh.engine.steps = [new_gate, *answer_steps("new")]
+    new = mesh.second.call()
+    async with asyncio.timeout(60):
+        await mesh.engine.entered.wait()
+    joins = asyncio.ensure_future(mesh.first.ask(metadata=OTHER))
+    await joined(mesh.second)
+    gate.set()
+    rest, whole = await read(follower), await read(leader)
+    assert seen[1].delta.text + rest.text == whole.text == "old answer"
+    assert rest.kinds()[-1] == "done"
+    new_gate.set()
+    first, second = await read(new), await joins
+    assert (first.text, second.text) == ("new", "new")
+    assert (first.route.cache_status, second.route.cache_status) == (MISS, COALESCED)
+    for router in (mesh.first, mesh.second):
+        await router.wired.stores.drain()
+    assert (await mesh.first.ask()).text == "new"
+    assert len(mesh.engine.requests) == 2
+
+
 @pytest.mark.parametrize(
     ("request_", "metadata"),
     [

@@ -57,7 +57,7 @@ def play(given_scripts, given_asks):
 def test_no_interleaving_breaks_a_promise(given_scripts, given_asks):
     stage, asked = play(list(given_scripts), given_asks)
     assert stage.open == 0, "a run goes on for nobody"
-    assert stage.flights.find(KEY) is None
+    assert not stage.flights.has(KEY)
     assert stage.most_open <= 1, "the same was run twice at a time"
     for one in asked:
         if one.left:

@@ -15,7 +15,7 @@ from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.local import Local, LocalAnswers
 from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.cache.refusals import is_refusal
-from tiermesh.cache.run_tokens import ClaimText
+from tiermesh.cache.run_tokens import Claimant, moment_of
 from tiermesh.cache.tags import effective, is_generation
 from tiermesh.cache.tokens import NEVER, is_of, is_tombstone, token_of, tombstone_seen
 from tiermesh.shared.budget import Budget
@@ -54,6 +54,8 @@ class Found:
     """What storing an answer to the same request needs."""
     holder: bytes | None = None
     """For a miss with a claim: the claim that stands now, as `ClaimText` has it; None where that is not known."""
+    moment: bytes = b""
+    """For a miss: what an invalidation would change, see `run_tokens`; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class AnswerCache:
         return await self.lookup_at(place_of(tenant, fingerprint), budget)
 
     async def lookup_at(
-        self, place: Place, budget: Budget, *, spent_s: float = 0.0, claim: ClaimText | None = None
+        self, place: Place, budget: Budget, *, spent_s: float = 0.0, claim: Claimant | None = None
     ) -> Found:
         """Does the same for an answer whose place is known.
 
@@ -137,18 +139,19 @@ class AnswerCache:
         except Unavailable:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
-            return Found(Result.MISS, place.label, token=await self._first_token(place, bound), holder=holder)
-        token = token_of(generation, value)
+            return await self._first(place, bound)
+        token, moment = token_of(generation, value), moment_of(generation, value)
+        miss = Found(Result.MISS, place.label, token=token, holder=holder, moment=moment)
         if value is None or is_tombstone(value):
-            return Found(Result.MISS, place.label, token=token, holder=holder)
+            return miss
         try:
             answer = self._codec.decode(value, key=place.entry, generation=generation)
         except StaleValue:
-            return Found(Result.MISS, place.label, token=token)
+            return miss
         except PoisonedValue as error:
             _log.warning("a stored answer is damaged and is deleted", entry=place.label, why=str(error))
             await self._discard(place, bound)
-            return Found(Result.MISS, place.label, token=token)
+            return miss
         if self._local is not None:
             kept = Local(answer, len(value), token)
             self._local.put(place.entry, kept, epoch=epoch, lives_s=self._lives_s(answer))
@@ -163,21 +166,23 @@ class AnswerCache:
         except Unavailable:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
-            return Found(Result.MISS, place.label, token=await self._first_token(place, budget))
+            return await self._first(place, budget)
         return Found(Result.MISS, place.label, token=token_of(generation, value))
 
-    async def _first_token(self, place: Place, budget: Budget) -> bytes:
+    async def _first(self, place: Place, budget: Budget) -> Found:
         # Without a generation there is nothing that an invalidation could change: it gets one now.
         settle = partial(self._store.settle, place.generation, self._random_generation())
         try:
             generation = await self._access.run(settle, budget=budget, cap_s=self._timeout_s, insist=True)
         except Unavailable:
-            return NEVER
-        return token_of(generation, None)
+            return Found(Result.MISS, place.label)
+        token, moment = token_of(generation, None), moment_of(generation, None)
+        return Found(Result.MISS, place.label, token=token, moment=moment)
 
-    async def _read(self, place: Place, claim: ClaimText | None) -> tuple[bytes | None, bytes | None, bytes | None]:
+    async def _read(self, place: Place, claim: Claimant | None) -> tuple[bytes | None, bytes | None, bytes | None]:
         if claim is not None and self._runs is not None:
-            return await self._runs.read_or_claim(place.generation, place.entry, claim)
+            fresh = self._random_generation()
+            return await self._runs.read_or_claim(place.generation, place.entry, fresh, claim)
         generation, value = await self._store.read(place.generation, place.entry)
         return generation, value, None
 

@@ -14,9 +14,10 @@ from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_cluster import RedisClusterStore
+from tiermesh.cache.adapters.redis_cluster_runs import RedisClusterRuns
 from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
-from tiermesh.cache.adapters.redis_runs import RedisRuns
+from tiermesh.cache.adapters.redis_runs import ALIVE_MS, FOLLOWS_MS, RedisRuns
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
@@ -224,16 +225,27 @@ async def open_board(
     if config.cache.coalescing != "mesh":
         yield None
         return
-    if isinstance(store, RedisClusterStore):
-        # A run's keys are in several slots, and one command needs them all.
-        _log.info("Redis is a cluster: identical requests share a run at each router, and not between routers")
-        yield None
-        return
     # A store that hangs is noticed by those who wait sooner than by those who do not.
     async with open_redis_store(
         redis_url(config, environ), connections=_WAITING, socket_timeout_s=_WAITING_S
     ) as waiting:
-        yield RedisRuns(store.client, waiting.client)
+        yield make_board(store, waiting)
+
+
+def make_board(
+    store: RedisStore, waiting: RedisStore, *, alive_ms: int = ALIVE_MS, follows_ms: int = FOLLOWS_MS
+) -> RunBoard:
+    """Returns the board of the same Redis as the answers.
+
+    Args:
+        store: For what a request waits for.
+        waiting: For what waits.
+        alive_ms: How long a router counts as alive that says nothing.
+        follows_ms: How long a follower counts that says nothing.
+    """
+    if isinstance(store, RedisClusterStore) and isinstance(waiting, RedisClusterStore):
+        return RedisClusterRuns(store, waiting, alive_ms=alive_ms, follows_ms=follows_ms)
+    return RedisRuns(store.client, waiting.client, alive_ms=alive_ms, follows_ms=follows_ms)
 
 
 async def _serve(process: Process, meter: Meter | None) -> None:

@@ -2,7 +2,7 @@
 
     tiermesh:cache:1:<tenant>:<entry>     an answer
     tiermesh:cache:1:<tenant>:generation  which answers of the tenant count
-    tiermesh:run:1:<entry>                who runs a request at the moment, see `runs`
+    tiermesh:run:1:...                    who runs what at the moment, see `run_tokens`
 
 `<tenant>` and `<entry>` are digests: nobody's name or words stand in a key. The number is the
 layout's version; a new layout starts beside the old one, which then expires.

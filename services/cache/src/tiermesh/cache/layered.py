@@ -69,19 +69,19 @@ class LayeredCache:
             return Looked(await self.exact.token(request.key.tenant, request.key.fingerprint, budget))
         place = place_of(request.key.tenant, request.key.fingerprint)
         runs = self._runs if request.HasField("claim") else None
-        claim = runs.claim_of(place, request.claim) if runs is not None else None
+        claimant = runs.claimant(place, request.claim) if runs is not None else None
         asks_semantic = self._semantic is not None and request.HasField("semantic")
         began = self._clock.monotonic()
         # Claimed in the same step as it is read, unless another tier may still answer.
-        found = await self.exact.lookup_at(place, budget, claim=None if asks_semantic else claim)
+        found = await self.exact.lookup_at(place, budget, claim=None if asks_semantic else claimant)
         looked = Looked(found)
         if found.result is Result.MISS and asks_semantic:
             looked = await self._lookup_similar(found, request, budget, began)
-        if looked.found.result is not Result.MISS or runs is None or claim is None:
+        if looked.found.result is not Result.MISS or runs is None or claimant is None:
             return looked
         holder = found.holder
-        if holder is None:
-            holder = await runs.claim(claim, budget, spent_s=self._clock.monotonic() - began)
+        if holder is None and found.moment:
+            holder = await runs.claim(claimant.at(found.moment), budget, spent_s=self._clock.monotonic() - began)
         return replace(looked, run=_claimed(holder, router=request.claim.router))
 
     async def _lookup_similar(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tiermesh.cache.run_tokens import ClaimText
+from tiermesh.cache.run_tokens import Claimant, ClaimText
 
 
 class AnswerStore(Protocol):
@@ -63,11 +63,12 @@ class RunBoard(Protocol):
     """
 
     async def read_or_claim(
-        self, generation_key: bytes, entry_key: bytes, claim: ClaimText
+        self, generation_key: bytes, entry_key: bytes, fresh: bytes, claimant: Claimant
     ) -> tuple[bytes | None, bytes | None, bytes | None]:
         """Reads like `AnswerStore.read`; where no answer is there, claims the run unless it is claimed.
 
-        The third value is the claim that stands then; None with an answer, or where the store takes no more.
+        A generation that is not there is set to `fresh` before. The third value is the claim that stands then, of a
+        run that began after the last invalidation; None with a value that is no tombstone, or where the store takes no more.
         """
         ...
 

@@ -19,7 +19,7 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.keys import Place
 from tiermesh.cache.ports import RUN_ENDED, RunBoard
-from tiermesh.cache.run_tokens import ClaimText, make_token
+from tiermesh.cache.run_tokens import Claimant, ClaimText
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import QueueFull, Unavailable
@@ -70,9 +70,9 @@ class Runs:
         self._ending = ending
         self._last_things: set[asyncio.Task[Any]] = set()
 
-    def claim_of(self, place: Place, claim: cache_pb2.RunClaim) -> ClaimText:
-        """Returns a claim of a new run, as it would be written."""
-        return ClaimText(make_token(place.digest, self._random()), claim.router, claim.trace_parent)
+    def claimant(self, place: Place, claim: cache_pb2.RunClaim) -> Claimant:
+        """Returns the wish to begin a run."""
+        return Claimant(place.digest, self._random(), claim.router, claim.trace_parent)
 
     async def claim(self, claim: ClaimText, budget: Budget, *, spent_s: float) -> bytes | None:
         """Claims a run for a lookup that could not do so while it read; None where that takes too long.

@@ -66,7 +66,9 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             check_claimant(request.claim.router, request.claim.trace_parent, field="claim")
         began = self._clock.monotonic()
         looked = await self._cache.lookup(request, current_budget())
-        self._metrics.looked_up(looked, self._clock.monotonic() - began)
+        if not request.token_only:
+            # Whoever is to make an answer anew has missed nothing.
+            self._metrics.looked_up(looked, self._clock.monotonic() - began)
         answer = looked.found.answer
         stale = answer is not None and self._cache.exact.is_stale(answer)
         self._describe(looked, stale=stale)

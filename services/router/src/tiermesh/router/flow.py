@@ -24,11 +24,11 @@ from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.router.caching.background import BackgroundReruns
 from tiermesh.router.caching.place import CachePlace, cache_key, cache_place
-from tiermesh.router.caching.policy import BOTH, plan_cache
+from tiermesh.router.caching.policy import BOTH, TOKEN_ONLY, plan_cache
 from tiermesh.router.caching.reader import CacheReader, Looked
 from tiermesh.router.call import Call, in_background, in_lane
 from tiermesh.router.coalescing.claim import span_of
-from tiermesh.router.coalescing.flight import Events, Member
+from tiermesh.router.coalescing.flight import Events, Flight, Member
 from tiermesh.router.coalescing.flights import Flights
 from tiermesh.router.coalescing.key import RunKey, run_key
 from tiermesh.router.coalescing.neighbours import NeighbourRuns
@@ -148,7 +148,7 @@ class RequestFlow:
             return self._run(call, Looked())
         key = run_key(call, place) if plan.read and plan.write and config.cache.coalescing != "off" else None
         if key is not None:
-            if (member := self.flights.join(key, call)) is not None:
+            if (member := await self._join_under_way(key, call, place)) is not None:
                 return self._follow(member)
             place = replace(place, claim=self._neighbours.claim(key, call))
         judging: Judging | None = asyncio.create_task(self._deciding.classify(call))
@@ -168,21 +168,38 @@ class RequestFlow:
         if key is None:
             return run
         again = partial(self._again, looked, key, place)
-        member = self.flights.start(key, call, run, again=again, on_end=self._neighbours.ended)
+        member = self.flights.start(
+            key, call, run, again=again, token=looked.token or b"", on_end=self._neighbours.ended
+        )
         self._neighbours.lead(place.claim, member.flight)
         return lead_run(member)
+
+    async def _join_under_way(self, key: RunKey, call: Call, place: CachePlace) -> Member | None:
+        """Joins the run of the same request here, unless there was an invalidation since it began."""
+        if not self.flights.has(key):
+            return None
+        asked = await self._reader.look(call, place, TOKEN_ONLY)
+        return self.flights.join(key, call, token=asked.token)
 
     def _joined(self, key: RunKey, call: Call, place: CachePlace, looked: Looked) -> Member | None:
         """Joins the run of the same request that is under way, here or elsewhere, by what a lookup has said."""
         # One may have begun here while this request was looked up.
-        member = self.flights.join(key, call)
+        member = self.flights.join(key, call, token=looked.token)
         if member is not None:
             self._neighbours.lead(place.claim, member.flight)
         elif looked.elsewhere is not None:
             again = partial(self._again, looked, key, place)
             led_from = span_of(looked.elsewhere.trace_parent) or INVALID_SPAN_CONTEXT
             run = self._neighbours.follow(looked.elsewhere.token, max_s=call.snapshot.config.deadlines.max_ms / 1000)
-            member = self.flights.start(key, call, run, again=again, led_from=led_from, on_end=self._neighbours.ended)
+            member = self.flights.start(
+                key,
+                call,
+                run,
+                again=again,
+                token=looked.token or b"",
+                led_from=led_from,
+                on_end=self._neighbours.ended,
+            )
             member.flight.followed.add(looked.elsewhere.token)
         return member
 
@@ -204,36 +221,36 @@ class RequestFlow:
             async for event in events:
                 yield event
 
-    async def _again(self, looked: Looked, key: RunKey, place: CachePlace, call: Call) -> Events:
+    async def _again(self, looked: Looked, key: RunKey, place: CachePlace, flight: Flight, call: Call) -> Events:
         """Streams the run of a request that had followed another's, which failed; others may be quicker again.
 
         Args:
             looked: What the cache said to the first of them.
             key: What is run.
             place: Where its answer is or would be.
+            flight: The run that failed.
             call: The request that takes over.
         """
         self._metrics.promoted()
-        flight = self.flights.find(key)
         claim = self._neighbours.claim(key, call)
-        if flight is not None and flight.claim is None and claim is not None:
+        if flight.claim is None and claim is not None:
             looked = await self._reader.look(call, replace(place, claim=claim), BOTH)
             if looked.hit is not None:
                 flight.is_led_elsewhere = False
                 for event in self._replay(call, looked.hit):
                     yield event
                 return
+            # What is run from here on is of now, and what is out already must be the same.
+            flight.token = looked.token or b""
             self._neighbours.lead(claim, flight)
         elsewhere = looked.elsewhere
         # Not the very run that has failed, where its router has not cleared it away yet.
-        if flight is not None and elsewhere is not None and elsewhere.token not in flight.followed:
-            flight.is_led_elsewhere = True
+        flight.is_led_elsewhere = elsewhere is not None and elsewhere.token not in flight.followed
+        if elsewhere is not None and flight.is_led_elsewhere:
             flight.followed.add(elsewhere.token)
             flight.led_from = span_of(elsewhere.trace_parent) or INVALID_SPAN_CONTEXT
             run = self._neighbours.follow(elsewhere.token, max_s=call.snapshot.config.deadlines.max_ms / 1000)
         else:
-            if flight is not None:
-                flight.is_led_elsewhere = False
             run = self._run(call, looked)
         async with aclosing(run) as events:
             async for event in events:

@@ -32,8 +32,9 @@ class RedisClusterStore(RedisStore):
 
     async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
         """Returns both values, each as of a moment during the call, None for what is not there."""
-        commands = (self._cluster.get(generation_key), self._cluster.get(entry_key))
-        generation, value = await answer_of(asyncio.gather(*commands))
+        # One key each: unlike GET, MGET says of a key of another type that it is not there.
+        commands = (self._cluster.execute_command("MGET", key) for key in (generation_key, entry_key))
+        (generation,), (value,) = await answer_of(asyncio.gather(*commands))
         return generation, value
 
     async def page(self, prefix: bytes, cursor: int) -> tuple[int, list[bytes]]:

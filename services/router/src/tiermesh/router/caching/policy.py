@@ -18,6 +18,7 @@ class CachePlan:
 
 
 BOTH = CachePlan(True, True, "")
+TOKEN_ONLY = CachePlan(False, True, "")
 
 
 def plan_cache(request: router_pb2.GenerateRequest, *, cache_control: str, enabled: bool) -> CachePlan:

@@ -35,6 +35,11 @@ class Looked:
         return self.response if self.response is not None and self.response.result in HITS else None
 
     @property
+    def token(self) -> bytes | None:
+        """What storing an answer made now takes; None where the cache did not say."""
+        return self.keep_at.token if self.keep_at is not None else None
+
+    @property
     def elsewhere(self) -> cache_pb2.ClaimedRun | None:
         """The run of the same request that another router leads."""
         if self.response is None or not self.response.HasField("run") or self.response.run.leading:

@@ -25,8 +25,8 @@ from tiermesh.shared.errors import InternalError, StreamBroken, TiermeshError
 from tiermesh.shared.telemetry import get_logger
 
 Events = AsyncGenerator[Event, None]
-Again = Callable[[Call], Events]
-"""Runs a request as if nobody had run it before."""
+Again = Callable[["Flight", Call], Events]
+"""Runs a member's request as if nobody had run it before."""
 _log = get_logger(__name__)
 
 
@@ -127,6 +127,8 @@ class Flight:
         on_over: Called as soon as nobody may join any more; perhaps twice.
         on_end: Called once, when the last run has ended.
         led_from: The span of the request that another router leads; None where the run is made for `call`.
+        token: What the cache said that storing the answer takes, see `cache.v1.LookupResponse.store_token`. It changes
+            with every invalidation. Empty where it did not say.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class Flight:
         *,
         again: Again,
         clock: Clock,
+        token: bytes = b"",
         on_over: Callable[[Flight], None],
         on_end: Callable[[Flight], None] | None = None,
         led_from: SpanContext | None = None,
@@ -142,6 +145,8 @@ class Flight:
         self.first = Member(self, call)
         self.record: list[tuple[Event, Member | None]] = []
         """What the run has given, with the member that it was made for."""
+        self.token = token
+        """Tells runs that began before an invalidation from those after it."""
         self.complete = False
         """Whether the record has its end."""
         self.led_from = led_from or call.span.get_span_context()
@@ -246,7 +251,7 @@ class Flight:
         # A reader that only watches has no time of its own, so that it never is the one with the most.
         assert isinstance(successor, Member)
         self.led_from = successor.call.span.get_span_context()
-        run = self._pump(successor, self._again(successor.call))
+        run = self._pump(successor, self._again(self, successor.call))
         self._started(asyncio.create_task(run, context=successor.context))
 
     def _started(self, run: asyncio.Task[None]) -> None:
