@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # noqa: TID251 -- tiermesh is not installed beside the peers
 from tokenizers import Tokenizer
 
 Embed = Callable[[str], Any]

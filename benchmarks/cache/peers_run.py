@@ -49,7 +49,7 @@ def ask_peers(pairs: list[dict[str, Any]], model: Path) -> dict[str, list[dict[s
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"},
         )
         if done.returncode:
             raise OSError(done.stderr.strip()[-400:])

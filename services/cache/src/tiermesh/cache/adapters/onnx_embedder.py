@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from tiermesh.cache.embedder_files import INPUT, MAX_TOKENS
+from tiermesh.cache.quiet_onnxruntime import onnxruntime
 from tokenizers import Tokenizer
 
 MODEL = "model.onnx"
