@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from cache.progress import Progress
 from tiermesh.cache.semantic.index import QuestionIndex
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.shared.budget import Budget
@@ -38,9 +39,12 @@ async def ask_clinc(
         index: Its index.
         per_intent: Training queries of each intent that are answered.
     """
+    asked = splits["test"] + splits["oos_test"]
+    progress = Progress("CLINC150 queries", len(splits["train"]) + len(asked))
     taken: dict[str, int] = {}
     ends_ms = round((SYSTEM_CLOCK.wall() + 3600) * 1000)
     for number, (text, intent) in enumerate(splits["train"]):
+        progress.step()
         taken[intent] = taken.get(intent, 0) + 1
         if taken[intent] > per_intent:
             continue
@@ -57,9 +61,9 @@ async def ask_clinc(
         if record is not None:
             index.add(record)
     judged = read_judged()
-    asked = splits["test"] + splits["oos_test"]
     hits, false, unjudged = 0, 0, []
     for text, _ in asked:
+        progress.step()
         match = await tier.match("clinc", PARTITION, text, "", Budget.of(60))
         if match.candidate is None or match.refused_by:
             continue

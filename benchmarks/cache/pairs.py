@@ -26,12 +26,12 @@ def read_pairs(language: str) -> list[dict[str, Any]]:
 
 
 async def ask_tiermesh(
-    pairs: Sequence[dict[str, Any]], tier: SemanticTier, index: QuestionIndex
+    pairs: Sequence[dict[str, Any]], tier: SemanticTier, index: QuestionIndex, *, first: int = 0
 ) -> list[dict[str, Any]]:
-    """Returns what the semantic tier does with each pair, each in a partition of its own."""
+    """Returns what the semantic tier does with each pair, each in a partition of its own, numbered from `first`."""
     rows = []
     ends_ms = round((SYSTEM_CLOCK.wall() + 3600) * 1000)
-    for number, pair in enumerate(pairs):
+    for number, pair in enumerate(pairs, first):
         partition = number.to_bytes(32, "big")
         record = await tier.record(
             "bench",

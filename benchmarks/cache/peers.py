@@ -1,15 +1,15 @@
 """Asks GPTCache and redisvl's SemanticCache the same pairs, with the same embedder.
 
-Run by `peers_run` in an environment of its own: reads pairs as JSON from standard input and writes, for each
-cache and pair, the similarity of its hit at a threshold that lets everything through, and whether
-it hits at its recommended one.
+Run by `peers_run` in an environment of its own, as `peers.py MODEL MARK`: reads pairs as JSON from standard input and
+writes, for each cache and pair, the similarity of its hit at a threshold that lets everything through, and whether
+it hits at its recommended one. Lines of standard error that begin with MARK say how far it is.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -50,6 +50,12 @@ def open_embedder(folder: Path) -> Embed:
     return embed
 
 
+def say(name: str, done: int, total: int) -> None:
+    """Tells the parent how far it is."""
+    if done % 250 == 0 or done == total:
+        print(f"{sys.argv[2]} {name} {done} {total}", file=sys.stderr, flush=True)
+
+
 def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
     """GPTCache with SQLite, faiss and SearchDistanceEvaluation, at its default similarity threshold of 0.8."""
     from gptcache import Cache, Config  # noqa: PLC0415 -- one that is missing must not stop the other
@@ -58,25 +64,26 @@ def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> lis
     from gptcache.processor.pre import get_prompt  # noqa: PLC0415 -- one that is missing must not stop the other
     from gptcache.similarity_evaluation.distance import SearchDistanceEvaluation  # noqa: PLC0415 -- one that is missing must not stop the other
 
+    def empty_index(number: int) -> Any:
+        return VectorBase("faiss", dimension=384, index_path=str(folder / f"faiss-{number}.index"))
+
+    manager = get_data_manager(CacheBase("sqlite", sql_url="sqlite:///:memory:"), empty_index(-1))
+    cache = Cache()
+    cache.init(
+        pre_embedding_func=get_prompt,
+        embedding_func=embed,
+        data_manager=manager,
+        similarity_evaluation=SearchDistanceEvaluation(),
+        config=Config(similarity_threshold=0.8),
+    )
     rows = []
     for number, pair in enumerate(pairs):
-        place = folder / f"gpt-{number}"
-        place.mkdir()
-        cache = Cache()
-        cache.init(
-            pre_embedding_func=get_prompt,
-            embedding_func=embed,
-            data_manager=get_data_manager(
-                CacheBase("sqlite", sql_url="sqlite:///:memory:"),
-                VectorBase("faiss", dimension=384, index_path=str(place / "faiss.index")),
-            ),
-            similarity_evaluation=SearchDistanceEvaluation(),
-            config=Config(similarity_threshold=0.8),
-        )
+        # Every pair has an index of its own; making the tables anew for each takes most of a minute more.
+        manager.v = empty_index(number)
         put(pair["stored"], "answer", cache_obj=cache)
         hit = get(pair["asked"], cache_obj=cache) is not None
-        shutil.rmtree(place)
         rows.append({"hit": hit, "similarity": float(embed(pair["stored"]) @ embed(pair["asked"]))})
+        say("gptcache", number + 1, len(pairs))
     return rows
 
 
@@ -115,6 +122,7 @@ def ask_redisvl(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list
             near = cache.check(prompt=pair["asked"], distance_threshold=2)
             hit = bool(cache.check(prompt=pair["asked"]))
             rows.append({"hit": hit, "similarity": 1 - float(near[0]["vector_distance"]) if near else 0.0})
+            say("redisvl", len(rows), len(pairs))
         return rows
     finally:
         process.terminate()
@@ -126,6 +134,8 @@ def main() -> None:
     pairs = json.load(sys.stdin)
     embed = open_embedder(Path(sys.argv[1]))
     found: dict[str, Any] = {}
+    # GPTCache writes its index at the end of the process, when the folder is gone, and says so.
+    logging.disable(logging.CRITICAL)
     output = os.dup(1)
     # The caches print to standard output; only the result may go there.
     os.dup2(2, 1)

@@ -1,11 +1,13 @@
 """One mesh per profile, shared by all end-to-end tests that do not break it."""
 
 import json
+import os
 import time
 
 import pytest
 from harness.collector import running_collector
-from harness.mesh import PATIENT, running_mesh
+from harness.mesh import OTHER_KEY, PATIENT, TWO_TENANTS, running_mesh
+from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 
 # L1 answers fast, so that tests are; L2 is slow enough to be caught in the middle of an answer.
 SPEEDS = {
@@ -16,6 +18,23 @@ SPEEDS = {
         {"name": "l1", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
         {"name": "l2", "simulated_ttft_ms": 50, "simulated_tokens_per_second": 60},
     ],
+}
+SEMANTIC = {
+    **TWO_TENANTS,
+    "tiers": [
+        {"name": "l1", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
+        {"name": "l2", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
+    ],
+    "drain_s": 1,
+    # However busy the machine is, an embedding and Redis have the time that they need.
+    "deadlines": {"cache_ms": 10_000},
+    "cache": {
+        "semantic_enabled": True,
+        "semantic_task_types": ["faq", "qa", "math", "tool_use"],
+        # Low, so that it is the guards that have to refuse.
+        "semantic_threshold": 0.6,
+        "store_timeout_ms": 1000,
+    },
 }
 MEASURED = {**SPEEDS, "metrics": {"interval_s": 0.5}}
 PROFILES = ["lite", pytest.param("local", marks=pytest.mark.vllm)]
@@ -32,6 +51,16 @@ def lite(tmp_path_factory):
         }
         with running_mesh(folder, "lite", MEASURED, **environ) as mesh:
             yield mesh, collector
+
+
+@pytest.fixture(scope="session")
+def semantic(tmp_path_factory):
+    """A lite mesh of two tenants whose semantic tier is on."""
+    if not is_fetched(embedder_folder(os.environ)):
+        pytest.skip("run python -m tiermesh.cache.fetch_embedder")
+    folder = tmp_path_factory.mktemp("semantic")
+    with running_mesh(folder, "lite", SEMANTIC, OTHER_TENANTS_KEY=OTHER_KEY) as mesh:
+        yield mesh
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,13 @@ PATIENT: dict[str, object] = {
 """Keys for a mesh on a busy machine: with the shipped ones, a pause of some milliseconds turns a hit into a miss."""
 
 
+OTHER_KEY = "key-of-another-tenant"
+"""What the other tenant of `TWO_TENANTS` sends."""
+TWO_TENANTS = {
+    "tenants": [{"name": "local", "key_file": "keys/local"}, {"name": "other", "key_env": "OTHER_TENANTS_KEY"}]
+}
+
+
 @dataclass(frozen=True)
 class Mesh:
     """A running mesh with a state folder, configuration and ports of its own."""
