@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.answers import fingerprint, make_answer, make_key
 from harness.cache import RunningCache
@@ -74,10 +74,10 @@ class FakeChangeLog:
         self.changes.append(key)
         self.grown.set()
 
-    async def append_question(self, fields: Mapping[bytes, bytes]) -> None:
-        """Says that a question was answered."""
+    async def append_questions(self, questions: Sequence[Mapping[bytes, bytes]]) -> None:
+        """Says that questions were answered."""
         self._check()
-        self.questions.append(dict(fields))
+        self.questions.extend(dict(fields) for fields in questions)
         self.grown.set()
 
     async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:

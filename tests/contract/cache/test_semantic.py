@@ -30,8 +30,11 @@ def store(clock):
 
 
 @pytest.fixture
-def log():
-    return FakeChangeLog()
+def log(store):
+    log = FakeChangeLog()
+    # As in Redis, where both are written in one step.
+    store.on_change = log.append_change
+    return log
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from harness.eventually import eventually
 from harness.redis import real_redis
 from harness.semantic import FakeEmbedder, FakeNeighbours, answered, ask, name
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.adapters.redis_log import CHANGES, QUESTIONS, RedisLog
+from tiermesh.cache.adapters.redis import CHANGES
+from tiermesh.cache.adapters.redis_log import QUESTIONS, RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import SemanticParts, open_semantic_parts
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched

@@ -12,6 +12,8 @@ from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
+from tiermesh.cache.adapters.redis import CHANGES
+from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.keys import place_of
@@ -94,6 +96,37 @@ async def test_a_hit_claims_nothing_and_a_store_ends_the_claim(cache, redis_serv
     assert not (await claim(cache, "r2")).token
     with redis_server.client() as client:
         assert not client.keys("tiermesh:run:*")
+
+
+async def test_answers_that_come_together_are_stored_told_and_their_claims_ended_in_one_step(redis_server):
+    async with AsyncExitStack() as stack:
+        store, waiting = [await stack.enter_async_context(open_redis_store(redis_server.url)) for _ in range(2)]
+        log = RedisLog(store.client, max_questions=9)
+        board = RedisRuns(store.client, waiting.client)
+        cache = await stack.enter_async_context(
+            running_cache(store, board=board, log=log, store_timeout_ms=60_000, local_entries=9)
+        )
+        texts = [f"question {n}" for n in range(8)]
+        looked = []
+        for text in texts:
+            request = cache_pb2.LookupRequest(key=make_key(text), claim=cache_pb2.RunClaim(router="r1"))
+            looked.append(await cache.call("Lookup", request))
+        await cache.invalidate(fingerprint=make_key(texts[3]).fingerprint)
+        requests = [
+            cache_pb2.StoreRequest(
+                key=make_key(text), answer=make_answer(text), token=found.store_token, run_token=found.run.token
+            )
+            for text, found in zip(texts, looked, strict=True)
+        ]
+        with redis_server.client() as client:
+            before = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+            stored = await cache.call("BatchStore", cache_pb2.BatchStoreRequest(requests=requests))
+            assert client.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 1
+            assert [each.stored for each in stored.responses] == [n != 3 for n in range(8)]
+            told = [fields[b"key"] for _, fields in client.xrange(CHANGES)]
+            assert len([key for key in told if key.startswith(place_of("local", b"\0" * 32).entry[:20])]) == 8
+            assert not [key for key in client.keys("tiermesh:run:*") if b"alive" not in key and b"wanted" not in key]
+        assert [await cache.result(text) for text in texts] == ["MISS" if n == 3 else "HIT_EXACT" for n in range(8)]
 
 
 async def test_what_was_forgotten_can_be_claimed_at_once(cache):

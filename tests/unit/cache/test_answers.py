@@ -10,8 +10,11 @@ from tiermesh.cache.answers import AnswerCache, Result
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
 from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.invalidation import Invalidation
+from tiermesh.cache.keeping import AnswerKeeper, Offer
 from tiermesh.cache.keys import generation_key, place_of
+from tiermesh.cache.tokens import token_of
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.testing import FakeAnswerStore, FakeClock
@@ -28,15 +31,17 @@ class Kit:
         self.access = StoreAccess(Circuit(self.clock))
         generations = count(1)
         self.fraction = 0.5
-        self.cache = AnswerCache(
-            self.store,
-            self.access,
-            Codec(2048),
-            freshness=Freshness(100),
-            clock=self.clock,
-            timeout_s=timeout_s,
-            random_fraction=lambda: self.fraction,
-            random_generation=lambda: next(generations).to_bytes(8, "big"),
+        seen = LastGenerations()
+        parts = {
+            "freshness": Freshness(100),
+            "clock": self.clock,
+            "timeout_s": timeout_s,
+            "random_generation": lambda: next(generations).to_bytes(8, "big"),
+            "generations": seen,
+        }
+        self.cache = AnswerCache(self.store, self.access, Codec(2048), **parts)
+        self.keeper = AnswerKeeper(
+            self.store, self.access, Codec(2048), random_fraction=lambda: self.fraction, tells=False, **parts
         )
         self.invalidation = Invalidation(
             self.store,
@@ -46,9 +51,9 @@ class Kit:
         )
 
     async def keep(self, answer=None, tenant="local", question=QUESTION, ttl_s=None, token=b""):
-        return await self.cache.keep(
-            tenant, question, answer or make_answer("x"), ttl_s=ttl_s, budget=Budget.of(10), token=token
-        )
+        offer = Offer(tenant, question, answer or make_answer("x"), ttl_s=ttl_s, token=token)
+        (outcome,) = await self.keeper.keep([offer], Budget.of(10))
+        return outcome.kept
 
     async def lookup(self, tenant="local", question=QUESTION):
         return await self.cache.lookup(tenant, question, Budget.of(10))
@@ -122,7 +127,7 @@ async def test_an_answer_on_its_way_into_the_store_is_forgotten_too(kit):
         return generation
 
     kit.store.settle = settle_and_be_overtaken
-    assert await kit.keep()
+    assert not await kit.keep()
     assert await kit.result() is Result.MISS
 
 
@@ -311,3 +316,32 @@ async def test_a_token_can_be_had_without_the_answer(kit):
     assert (found.result, found.answer) == (Result.MISS, None)
     assert await kit.keep(make_answer("anew"), token=found.token)
     assert (await kit.lookup()).answer.deltas[0].text == "anew"
+
+
+async def test_answers_that_come_together_cost_one_step_and_each_is_told_of(kit):
+    questions = [fingerprint(str(n)) for n in range(5)]
+    begun = [(await kit.lookup(question=question)).token for question in questions]
+    late = (await kit.lookup(tenant="forgotten")).token
+    await kit.invalidation.forget_tenant("forgotten", Budget.of(10))
+    offers = [Offer("local", q, make_answer(f"answer {n}"), token=begun[n]) for n, q in enumerate(questions)]
+    offers.insert(2, Offer("local", fingerprint("big"), make_answer("x" * 3000), token=begun[0]))
+    calls = kit.store.calls
+    outcomes = await kit.keeper.keep(offers, Budget.of(10))
+    assert kit.store.calls == calls + 1
+    assert [outcome.kept is not None for outcome in outcomes] == [True, True, False, True, True, True]
+    assert [(await kit.lookup(question=q)).answer.deltas[0].text for q in questions] == [
+        f"answer {n}" for n in range(5)
+    ]
+    forgotten = Offer("forgotten", QUESTION, make_answer("old"), token=late)
+    (outcome, other) = await kit.keeper.keep([forgotten, offers[0]], Budget.of(10))
+    assert (outcome.kept, other.kept is not None) == (None, True)
+
+
+async def test_what_this_replica_has_seen_of_a_generation_may_be_out_of_date(kit):
+    begun = (await kit.lookup()).token
+    await kit.invalidation.forget_tenant("local", Budget.of(10))
+    # This replica has not looked up since.
+    assert not await kit.keep(token=begun)
+    again = token_of(kit.store.values[generation_key("local")], None)
+    assert await kit.keep(token=again)
+    assert await kit.result() is Result.HIT

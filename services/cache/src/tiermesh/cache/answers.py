@@ -1,4 +1,4 @@
-"""Finds and keeps answers, over a store that may be slow or gone."""
+"""Finds answers, over a store that may be slow or gone."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from functools import partial
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
-from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue, tags_of
-from tiermesh.cache.freshness import Freshness, jittered_ttl_ms
+from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue
+from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.local import Local, LocalAnswers
-from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
-from tiermesh.cache.refusals import is_refusal
+from tiermesh.cache.ports import AnswerStore, RunBoard
 from tiermesh.cache.run_tokens import Claimant, moment_of
-from tiermesh.cache.tags import effective, is_generation
-from tiermesh.cache.tokens import NEVER, is_of, is_tombstone, token_of, tombstone_seen
+from tiermesh.cache.tokens import NEVER, is_tombstone, token_of
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.telemetry import get_logger
 
 _log = get_logger(__name__)
-_WRITE_WAITS = 10
-"""A write may take this many times as long as a lookup: nobody's answer waits for it."""
 _LEAST_SHARE = 0.2
 """Share of the wait that a second read has at least: a store that was slow but in time is no failing one."""
 
@@ -58,15 +55,6 @@ class Found:
     """For a miss: what an invalidation would change, see `run_tokens`; empty where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """An answer that was written to the store."""
-
-    place: Place
-    ends_ms: int
-    """When it expires, in ms since the Unix epoch."""
-
-
 class AnswerCache:
     """The exact tier.
 
@@ -77,10 +65,9 @@ class AnswerCache:
         freshness: How long answers are kept.
         clock: Time.
         timeout_s: Longest wait of a lookup for the store.
-        random_fraction: A random number from 0 up to 1, for the jitter.
         random_generation: 8 random bytes.
+        generations: Where what was read is noted.
         local: This replica's own memory; None where there is none.
-        log: Where the other replicas hear of changes; None where nobody listens.
         runs: Where routers see who runs what; None where nobody looks.
     """
 
@@ -93,10 +80,9 @@ class AnswerCache:
         freshness: Freshness,
         clock: Clock,
         timeout_s: float,
-        random_fraction: Callable[[], float],
         random_generation: Callable[[], bytes],
+        generations: LastGenerations | None = None,
         local: LocalAnswers | None = None,
-        log: ChangeLog | None = None,
         runs: RunBoard | None = None,
     ) -> None:
         self._runs = runs
@@ -106,10 +92,9 @@ class AnswerCache:
         self._freshness = freshness
         self._clock = clock
         self._local = local
-        self._log = log
         self._timeout_s = timeout_s
-        self._random_fraction = random_fraction
         self._random_generation = random_generation
+        self._generations = generations or LastGenerations()
 
     async def lookup(self, tenant: str, fingerprint: bytes, budget: Budget) -> Found:
         """Finds an answer; whatever is wrong with the store or the value is a kind of miss."""
@@ -140,6 +125,7 @@ class AnswerCache:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
             return await self._first(place, bound)
+        self._generations.note(place.generation, generation)
         token, moment = token_of(generation, value), moment_of(generation, value)
         miss = Found(Result.MISS, place.label, token=token, holder=holder, moment=moment)
         if value is None or is_tombstone(value):
@@ -167,6 +153,7 @@ class AnswerCache:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
             return await self._first(place, budget)
+        self._generations.note(place.generation, generation)
         return Found(Result.MISS, place.label, token=token_of(generation, value))
 
     async def _first(self, place: Place, budget: Budget) -> Found:
@@ -176,6 +163,7 @@ class AnswerCache:
             generation = await self._access.run(settle, budget=budget, cap_s=self._timeout_s, insist=True)
         except Unavailable:
             return Found(Result.MISS, place.label)
+        self._generations.note(place.generation, generation)
         token, moment = token_of(generation, None), moment_of(generation, None)
         return Found(Result.MISS, place.label, token=token, moment=moment)
 
@@ -196,69 +184,6 @@ class AnswerCache:
         fresh_until_ms = answer.fresh_until_time.ToMilliseconds()
         return 0 < fresh_until_ms <= self._clock.wall() * 1000
 
-    async def keep(
-        self,
-        tenant: str,
-        fingerprint: bytes,
-        answer: cache_pb2.CachedAnswer,
-        *,
-        ttl_s: float | None,
-        budget: Budget,
-        token: bytes = b"",
-    ) -> Kept | None:
-        """Keeps an answer.
-
-        Args:
-            tenant: Whose it is.
-            fingerprint: SHA-256 of its canonical request.
-            answer: What to keep.
-            ttl_s: How long it is fresh, in seconds; None means as configured.
-            budget: The caller's.
-            token: Of the lookup before it was begun; nothing is checked without one.
-
-        Returns:
-            None where it may not be kept, is too large, was overtaken by an invalidation, or the store did
-            not take it in time.
-        """
-        if not self._freshness.is_kept(answer.task_type) or any(is_refusal(text) for text in _texts(answer)):
-            return None
-        place = place_of(tenant, fingerprint)
-        fresh_ms = jittered_ttl_ms(self._freshness.fresh_s(answer.task_type, ttl_s), self._random_fraction())
-        stale_ms = round(self._freshness.stale_s(answer.task_type) * 1000)
-        now_ms = round(self._clock.wall() * 1000)
-        answer.fresh_until_time.FromMilliseconds(now_ms + fresh_ms)
-        serialized = answer.SerializeToString(deterministic=True)
-        if len(serialized) > self._codec.max_bytes:
-            return None
-        tags = tags_of(answer)
-        try:
-            stored = await self._access.run(
-                partial(self._write, place, serialized, tags, fresh_ms + stale_ms, token),
-                budget=budget,
-                cap_s=self._timeout_s * _WRITE_WAITS,
-            )
-        except Unavailable:
-            stored = False
-        return Kept(place, now_ms + fresh_ms + stale_ms) if stored else None
-
-    async def _write(self, place: Place, serialized: bytes, tags: list[str], ttl_ms: int, token: bytes) -> bool:
-        # The generation is read before the value is written: an invalidation in between makes the value stale.
-        fresh = self._random_generation()
-        generation = await self._store.settle(place.generation, fresh)
-        if not is_generation(generation):
-            generation = fresh
-            await self._store.replace(place.generation, fresh)
-        if token and not is_of(token, generation):
-            return False
-        value = self._codec.encode(serialized, key=place.entry, generation=effective(generation, tags))
-        if token:
-            stored = await self._store.write_over(place.entry, value, ttl_ms, tombstone_seen(token))
-        else:
-            stored = await self._store.write(place.entry, value, ttl_ms)
-        if stored and self._log is not None:
-            await self._log.append_change(place.entry)
-        return stored
-
     async def _discard(self, place: Place, bound: Budget) -> None:
         try:
             await self._access.run(
@@ -266,10 +191,3 @@ class AnswerCache:
             )
         except Unavailable:
             return
-
-
-def _texts(answer: cache_pb2.CachedAnswer) -> list[str]:
-    texts: dict[int, str] = {}
-    for delta in answer.deltas:
-        texts[delta.choice_index] = texts.get(delta.choice_index, "") + delta.text
-    return list(texts.values())

@@ -24,7 +24,9 @@ from tiermesh.cache.codec import Codec
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 from tiermesh.cache.follower import Follower
 from tiermesh.cache.freshness import Freshness
+from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.invalidation import Invalidation
+from tiermesh.cache.keeping import AnswerKeeper
 from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.layered import LayeredCache
 from tiermesh.cache.local import LocalAnswers
@@ -85,23 +87,37 @@ async def wire(
     index = None
     if semantic is not None:
         index = QuestionIndex(semantic.make_neighbours, max_entries=config.cache.semantic_entries, clock=clock)
+    timeout_s = config.cache.store_timeout_ms / 1000
+    codec, generations = Codec(config.cache.max_answer_bytes), LastGenerations()
+    freshness = Freshness(
+        config.cache.ttl_s,
+        config.cache.ttl_s_by_task_type,
+        config.cache.stale_s_by_task_type,
+        frozenset(config.cache.uncached_task_types),
+    )
     exact = AnswerCache(
         store,
         access,
-        Codec(config.cache.max_answer_bytes),
-        freshness=Freshness(
-            config.cache.ttl_s,
-            config.cache.ttl_s_by_task_type,
-            config.cache.stale_s_by_task_type,
-            frozenset(config.cache.uncached_task_types),
-        ),
+        codec,
+        freshness=freshness,
         clock=clock,
-        timeout_s=config.cache.store_timeout_ms / 1000,
+        timeout_s=timeout_s,
+        random_generation=_random_generation,
+        generations=generations,
+        local=local,
+        runs=board,
+    )
+    keeper = AnswerKeeper(
+        store,
+        access,
+        codec,
+        freshness=freshness,
+        clock=clock,
+        timeout_s=timeout_s,
         random_fraction=(rng or random.Random()).random,  # noqa: S311 -- jitter, not a secret
         random_generation=_random_generation,
-        local=local,
-        log=log,
-        runs=board,
+        generations=generations,
+        tells=log is not None,
     )
     invalidation = Invalidation(
         store,
@@ -113,7 +129,6 @@ async def wire(
     )
     runs = None
     if board is not None:
-        timeout_s = config.cache.store_timeout_ms / 1000
         runs = Runs(
             board,
             access,
@@ -124,7 +139,7 @@ async def wire(
         )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
     metrics = CacheMetrics(meter, is_down=lambda: circuit.is_open)
-    layered = LayeredCache(exact, invalidation, tier, log, access, clock, runs)
+    layered = LayeredCache(exact, keeper, invalidation, tier, log, access, clock, runs)
     servicer = CacheServicer(layered, clock, metrics, runs)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
     following: asyncio.Task[None] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,16 +10,19 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.answers import AnswerCache, Found, Result
 from tiermesh.cache.invalidation import Invalidation
+from tiermesh.cache.keeping import AnswerKeeper, Kept, Offer
 from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.ports import ChangeLog
 from tiermesh.cache.run_tokens import ClaimText
 from tiermesh.cache.runs import Runs
-from tiermesh.cache.semantic.records import encode
+from tiermesh.cache.semantic.records import Record, encode
 from tiermesh.cache.semantic.tier import NO_MATCH, Match, SemanticTier
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
+from tiermesh.shared.telemetry import get_logger
 
+_log = get_logger(__name__)
 _TELL_S = 0.05
 
 
@@ -37,6 +41,7 @@ class LayeredCache:
 
     Args:
         exact: The exact tier.
+        keeper: Keeps answers in it.
         invalidation: Forgets answers.
         semantic: The semantic tier; None where it is off.
         log: Where answered questions are told; None where nobody listens.
@@ -48,6 +53,7 @@ class LayeredCache:
     def __init__(
         self,
         exact: AnswerCache,
+        keeper: AnswerKeeper,
         invalidation: Invalidation,
         semantic: SemanticTier | None,
         log: ChangeLog | None,
@@ -57,6 +63,7 @@ class LayeredCache:
     ) -> None:
         self._runs = runs
         self.exact = exact
+        self._keeper = keeper
         self.invalidation = invalidation
         self._semantic = semantic
         self._log = log
@@ -103,37 +110,41 @@ class LayeredCache:
             self._semantic.index.remove(entry)
         return Looked(found, match)
 
-    async def keep(self, request: cache_pb2.StoreRequest, *, ttl_s: float | None, budget: Budget) -> bool:
-        """Keeps an answer, and tells the replicas of its question where other wordings may have it."""
-        answer = request.answer
-        kept = await self.exact.keep(
-            request.key.tenant,
-            request.key.fingerprint,
-            answer,
-            ttl_s=ttl_s,
-            budget=budget,
-            token=request.token,
-        )
-        if kept is None:
-            return False
-        if self._semantic is None or self._log is None or not request.HasField("semantic"):
-            return True
-        record = await self._semantic.record(
-            request.key.tenant,
-            request.semantic.partition,
-            request.semantic.text,
-            task_type=answer.task_type,
+    async def keep(self, offers: Sequence[Offer], budget: Budget) -> list[bool]:
+        """Keeps answers, and tells the replicas of their questions where other wordings may have them.
+
+        Returns:
+            Of each, whether it was kept.
+        """
+        outcomes = await self._keeper.keep(offers, budget)
+        records = []
+        for offer, outcome in zip(offers, outcomes, strict=True):
+            if offer.run_token and not outcome.run_ended and self._runs is not None:
+                # Only now: whoever asks next is to find either the claim or the answer.
+                await self._runs.release(offer.run_token, budget)
+            if outcome.kept is not None and (record := await self._record(offer, outcome.kept, budget)) is not None:
+                records.append(encode(record))
+        if records and self._log is not None:
+            try:
+                await self._access.run(partial(self._log.append_questions, records), budget=budget, cap_s=_TELL_S)
+            except Unavailable as error:
+                _log.debug("answered questions were not told", count=len(records), error=error.message)
+        return [outcome.kept is not None for outcome in outcomes]
+
+    async def _record(self, offer: Offer, kept: Kept, budget: Budget) -> Record | None:
+        if self._semantic is None or self._log is None or offer.semantic is None:
+            return None
+        usage = offer.answer.usage
+        return await self._semantic.record(
+            offer.tenant,
+            offer.semantic.partition,
+            offer.semantic.text,
+            task_type=offer.answer.task_type,
             entry=kept.place.entry,
-            cost=answer.usage.prompt_token_count + 4 * answer.usage.completion_token_count,
+            cost=usage.prompt_token_count + 4 * usage.completion_token_count,
             ends_ms=kept.ends_ms,
             budget=budget,
         )
-        if record is not None:
-            try:
-                await self._access.run(partial(self._log.append_question, encode(record)), budget=budget, cap_s=_TELL_S)
-            except Unavailable:
-                return True
-        return True
 
 
 def _claimed(holder: bytes | None, *, router: str) -> cache_pb2.ClaimedRun | None:

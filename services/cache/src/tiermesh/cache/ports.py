@@ -9,6 +9,24 @@ from typing import Protocol
 from tiermesh.cache.run_tokens import Claimant, ClaimText
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An answer to be filed."""
+
+    generation_key: bytes
+    entry_key: bytes
+    generation: bytes
+    """The tenant's, as a whole, that the value was made under."""
+    value: bytes
+    ttl_ms: int
+    tombstone: bytes | None
+    """The only tombstone that may be written over; None for whichever."""
+    tells: bool
+    """Whether the other replicas are told in the log of changes, in the same step."""
+    run_token: str
+    """Of the run whose claim ends, in the same step; may be empty."""
+
+
 class AnswerStore(Protocol):
     """A shared store of bytes that forgets by itself.
 
@@ -28,8 +46,15 @@ class AnswerStore(Protocol):
         """Sets a value that expires. Returns False where a living store refuses, such as a full one."""
         ...
 
-    async def write_over(self, key: bytes, value: bytes, ttl_ms: int, tombstone: bytes) -> bool:
-        """Does the same, unless another tombstone than this one lies there; tells whether it was written."""
+    async def keep(self, writes: Sequence[Write]) -> Sequence[bool] | None:
+        """Files answers, in this order; tells of each whether it was written.
+
+        One is not written whose generation is the tenant's no longer, over another tombstone than its own, or where
+        the store is full. The claims of all runs that are named end, and those who follow them are told.
+
+        Returns:
+            None where a living store takes nothing at all, such as one that is a replica: no claim has ended either.
+        """
         ...
 
     async def replace(self, key: bytes, value: bytes) -> bool:
@@ -119,8 +144,8 @@ class ChangeLog(Protocol):
         """Says that an answer changed or is gone, or those of a whole tenant: `key` is then its prefix."""
         ...
 
-    async def append_question(self, fields: Mapping[bytes, bytes]) -> None:
-        """Says that a question was answered."""
+    async def append_questions(self, questions: Sequence[Mapping[bytes, bytes]]) -> None:
+        """Says that questions were answered."""
         ...
 
     async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:

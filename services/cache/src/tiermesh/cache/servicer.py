@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -20,6 +20,7 @@ from tiermesh.cache.admission import (
     check_ttl,
 )
 from tiermesh.cache.answers import Result
+from tiermesh.cache.keeping import Offer
 from tiermesh.cache.layered import LayeredCache, Looked
 from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.cache.run_tokens import check_claimant, check_run_token
@@ -89,27 +90,29 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
         """Keeps a complete answer."""
-        stored = await self._keep(request)
+        (stored,) = await self._keep([self._offer(request)])
         get_current_span().set_attribute("tiermesh.cache.stored", stored)
         return cache_pb2.StoreResponse(stored=stored)
 
     async def BatchStore(self, request: cache_pb2.BatchStoreRequest, context: Any) -> cache_pb2.BatchStoreResponse:  # noqa: ARG002, N802 -- gRPC's signature
-        """Keeps several complete answers, one after the other: nobody waits for them."""
+        """Keeps several complete answers together: nobody waits for any one of them."""
         check_batch(len(request.requests))
-        kept = [await self._keep_if_valid(each) for each in request.requests]
+        offers = [self._offer_if_valid(each) for each in request.requests]
+        kept = iter(await self._keep([offer for offer in offers if offer is not None]))
+        stored = [offer is not None and next(kept) for offer in offers]
         get_current_span().set_attributes(
-            {"tiermesh.cache.offered_count": len(kept), "tiermesh.cache.stored_count": sum(kept)}
+            {"tiermesh.cache.offered_count": len(stored), "tiermesh.cache.stored_count": sum(stored)}
         )
-        return cache_pb2.BatchStoreResponse(responses=[cache_pb2.StoreResponse(stored=stored) for stored in kept])
+        return cache_pb2.BatchStoreResponse(responses=[cache_pb2.StoreResponse(stored=each) for each in stored])
 
-    async def _keep_if_valid(self, request: cache_pb2.StoreRequest) -> bool:
+    def _offer_if_valid(self, request: cache_pb2.StoreRequest) -> Offer | None:
         try:
-            return await self._keep(request)
+            return self._offer(request)
         except InvalidRequest as error:
             _log.warning("an answer of a batch may not be kept", field=error.field, why=error.message)
-            return False
+            return None
 
-    async def _keep(self, request: cache_pb2.StoreRequest) -> bool:
+    def _offer(self, request: cache_pb2.StoreRequest) -> Offer:
         check_key(request.key)
         check_answer(request.answer)
         ttl_s = check_ttl(request.ttl) if request.HasField("ttl") else None
@@ -117,19 +120,26 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             check_semantic(request.semantic)
         check_tags(request.tags)
         check_token(request.token)
+        if request.run_token:
+            check_run_token(request.run_token)
         prompt = [PROMPT + request.prompt_version] if request.prompt_version else []
         request.answer.tags[:] = [*request.tags, *prompt]
         # How long it is fresh is for the cache to say, not for whoever stores it.
         request.answer.ClearField("fresh_until_time")
-        if request.run_token:
-            check_run_token(request.run_token)
-        try:
-            stored = await self._cache.keep(request, ttl_s=ttl_s, budget=current_budget())
-        finally:
-            # Only now: whoever asks next is to find either the claim or the answer.
-            if request.run_token and self._runs is not None:
-                await self._runs.release(request.run_token, current_budget())
-        self._metrics.stored(stored)
+        return Offer(
+            request.key.tenant,
+            request.key.fingerprint,
+            request.answer,
+            ttl_s=ttl_s,
+            token=request.token,
+            run_token=request.run_token if self._runs is not None else "",
+            semantic=request.semantic if request.HasField("semantic") else None,
+        )
+
+    async def _keep(self, offers: Sequence[Offer]) -> list[bool]:
+        stored = await self._cache.keep(offers, current_budget())
+        for each in stored:
+            self._metrics.stored(each)
         return stored
 
     async def Invalidate(self, request: cache_pb2.InvalidateRequest, context: Any) -> cache_pb2.InvalidateResponse:  # noqa: ARG002, N802 -- gRPC's signature

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
+
+_TOMBSTONE_BYTES = 9
+
+
+class _Write(Protocol):
+    """What the cache writes, see `tiermesh.cache.ports.Write`."""
+
+    @property
+    def generation_key(self) -> bytes: ...
+    @property
+    def entry_key(self) -> bytes: ...
+    @property
+    def generation(self) -> bytes: ...
+    @property
+    def value(self) -> bytes: ...
+    @property
+    def ttl_ms(self) -> int: ...
+    @property
+    def tombstone(self) -> bytes | None: ...
+    @property
+    def tells(self) -> bool: ...
 
 
 class FakeAnswerStore:
@@ -25,6 +48,8 @@ class FakeAnswerStore:
         self.answering.set()
         self.calls = 0
         """Operations begun."""
+        self.on_change: Callable[[bytes], Awaitable[None]] | None = None
+        """Called with the key of each answer that is filed and that other replicas are to hear of."""
         self._scanned: list[bytes] = []
 
     async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
@@ -46,13 +71,26 @@ class FakeAnswerStore:
         self.expiries[key] = self._clock.monotonic() + ttl_ms / 1000
         return True
 
-    async def write_over(self, key: bytes, value: bytes, ttl_ms: int, tombstone: bytes) -> bool:
-        """Does the same, unless another tombstone than this one lies there."""
-        there = self._get(key)
-        if there is not None and len(there) == len(tombstone) and there[:1] == b"\0" and there != tombstone:
-            await self._turn()
+    async def keep(self, writes: Sequence[_Write]) -> list[bool] | None:
+        """Files answers, in this order; tells of each whether it was written. Ends no claims: there are none."""
+        await self._turn()
+        written = [self._keep(one) for one in writes]
+        if self.on_change is not None:
+            for one, was in zip(writes, written, strict=True):
+                if was and one.tells:
+                    await self.on_change(one.entry_key)
+        return written
+
+    def _keep(self, one: _Write) -> bool:
+        there = self._get(one.entry_key)
+        is_tombstone = there is not None and len(there) == _TOMBSTONE_BYTES and there[:1] == b"\0"
+        if self.full or self.values.get(one.generation_key) != one.generation:
             return False
-        return await self.write(key, value, ttl_ms)
+        if one.tombstone is not None and is_tombstone and there != one.tombstone:
+            return False
+        self.values[one.entry_key] = one.value
+        self.expiries[one.entry_key] = self._clock.monotonic() + one.ttl_ms / 1000
+        return True
 
     async def replace(self, key: bytes, value: bytes) -> bool:
         """Sets a value that does not expire."""

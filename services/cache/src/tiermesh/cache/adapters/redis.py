@@ -7,24 +7,55 @@ the client's greetings makes a new connection cost one TCP handshake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, cast
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
+from tiermesh.cache.adapters.redis_script import RedisScript
+from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
+from tiermesh.cache.keys import PREFIX
+from tiermesh.cache.ports import Write
+from tiermesh.cache.run_tokens import RunKeys
 from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.errors import Unavailable
 
-_CONNECTIONS = 32
-_SOCKET_TIMEOUT_S = 1.0
-"""Ends operations that nobody waits for any more; far above what a caller waits."""
 _PAGE = 1000
-_WRITE_OVER = f"""
-local there = redis.pcall('getrange', KEYS[1], 0, {TOMBSTONE_BYTES})
-if type(there) ~= 'string' then there = '' end
-if #there == {TOMBSTONE_BYTES} and string.byte(there) == 0 and there ~= ARGV[3] then return 0 end
-redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
-return 1
+# The braces are a hash tag: this stream and that of questions are in one slot of a cluster, and are read by one command.
+CHANGES = PREFIX + b"{log}:changes"
+MAX_CHANGES = 10_000
+_RUNS = RunKeys()
+_KEYS, _ARGUMENTS = 4, 6
+"""Of each answer."""
+WRITE_OVER = f"""
+local function write_over(key, value, ms, tombstone)
+  if tombstone ~= '' then
+    local there = redis.pcall('getrange', key, 0, {TOMBSTONE_BYTES})
+    if type(there) ~= 'string' then there = '' end
+    if #there == {TOMBSTONE_BYTES} and string.byte(there) == 0 and there ~= tombstone then return 0 end
+  end
+  local set = redis.pcall('set', key, value, 'px', ms)
+  -- A full Redis refuses this one; one that is a replica by now refuses all, and says so to its client.
+  if set.err and string.find(set.err, 'READONLY', 1, true) then error(set.err, 0) end
+  return set.ok and 1 or 0
+end
+"""
+_KEEP = f"""
+{HOLDS}{RELEASE}{WRITE_OVER}
+local written = {{}}
+for i = 0, (#KEYS - 1) / {_KEYS} - 1 do
+  local k, a = {_KEYS} * i + 1, {_ARGUMENTS} * i
+  local was = 0
+  if redis.pcall('get', KEYS[k + 1]) == ARGV[a + 1] then
+    was = write_over(KEYS[k + 2], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4])
+    if was == 1 and ARGV[a + 5] == '1' then
+      redis.pcall('xadd', KEYS[1], 'MAXLEN', '~', {MAX_CHANGES}, '*', 'key', KEYS[k + 2])
+    end
+  end
+  if ARGV[a + 6] ~= '' then release(KEYS[k + 3], KEYS[k + 4], ARGV[a + 6]) end
+  written[i + 1] = was
+end
+return written
 """
 _SWAP = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0"
 
@@ -34,6 +65,8 @@ class RedisStore:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+        self._keep = RedisScript(client, _KEEP)
+        self._swap = RedisScript(client, _SWAP)
 
     @property
     def client(self) -> Redis:
@@ -55,28 +88,35 @@ class RedisStore:
     async def write(self, key: bytes, value: bytes, ttl_ms: int) -> bool:
         """Sets a value that expires. Returns False where Redis is full or read-only."""
         try:
-            return bool(await _reply(self._client.set(key, value, px=ttl_ms)))
+            return bool(await reply_of(self._client.set(key, value, px=ttl_ms)))
         except ResponseError:
             return False
 
-    async def write_over(self, key: bytes, value: bytes, ttl_ms: int, tombstone: bytes) -> bool:
-        """Does the same, unless another tombstone than this one lies there; tells whether it was written."""
+    async def keep(self, writes: Sequence[Write]) -> Sequence[bool] | None:
+        """Files answers in one step; tells of each whether it was written, and None where Redis takes nothing."""
+        keys: list[bytes] = [CHANGES]
+        arguments: list[bytes | str | int] = []
+        for one in writes:
+            run, place = one.run_token, one.entry_key
+            of_run = (_RUNS.claim(run), _RUNS.events(run)) if run else (place, place)
+            keys += (one.generation_key, place, *of_run)
+            arguments += (one.generation, one.value, one.ttl_ms, one.tombstone or b"", int(one.tells), run)
         try:
-            return bool(await _reply(cast("Any", self._client.eval(_WRITE_OVER, 1, key, value, ttl_ms, tombstone))))
+            return [bool(was) for was in await reply_of(self._keep(keys, arguments))]
         except ResponseError:
-            return False
+            return None
 
     async def replace(self, key: bytes, value: bytes) -> bool:
         """Sets a value that does not expire. Returns False where Redis is full or read-only."""
         try:
-            return bool(await _reply(self._client.set(key, value)))
+            return bool(await reply_of(self._client.set(key, value)))
         except ResponseError:
             return False
 
     async def swap(self, key: bytes, expected: bytes, value: bytes) -> bool:
         """Sets a value that does not expire if it is still `expected`; tells whether it was."""
         try:
-            return bool(await _reply(cast("Any", self._client.eval(_SWAP, 1, key, expected, value))))
+            return bool(await reply_of(self._swap([key], [expected, value])))
         except ResponseError:
             return False
 
@@ -90,7 +130,7 @@ class RedisStore:
         return int(following), list(keys)
 
 
-async def _reply(command: Awaitable[Any]) -> Any:
+async def reply_of(command: Awaitable[Any]) -> Any:
     """Awaits a reply; an error reply of a living Redis stays a ResponseError.
 
     redis-py sends with `asyncio.wait_for`, which up to Python 3.11 loses a cancellation that comes just as the command
@@ -119,6 +159,6 @@ def _cancellations() -> int:
 async def answer_of(command: Awaitable[Any]) -> Any:
     """Awaits a reply where an error reply is of no more use than none."""
     try:
-        return await _reply(command)
+        return await reply_of(command)
     except ResponseError as error:
         raise Unavailable(f"Redis refuses ({type(error).__name__})") from error

@@ -1,6 +1,6 @@
 """Redis Cluster as the answer store: a tenant's answers are spread over all nodes.
 
-Nothing needs two keys of one slot. A lookup reads generation and entry side by side instead of at one
+Nothing that an answer needs is two keys of one slot. A lookup reads generation and entry side by side instead of at one
 moment: whichever comes first, an answer of another generation is never found. The two streams that
 replicas follow share a hash tag (see `redis_log`), so that one command reads both.
 """
@@ -8,15 +8,24 @@ replicas follow share a hash tag (see `redis_log`), so that one command reads bo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 from redis.asyncio import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
-from tiermesh.cache.adapters.redis import RedisStore, answer_of
+from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, WRITE_OVER, RedisStore, answer_of, reply_of
+from tiermesh.cache.adapters.redis_script import RedisScript
+from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
+from tiermesh.cache.ports import Write
+from tiermesh.cache.run_tokens import RunKeys
 
 _PAGE = 1000
+_AT_ONCE = 8
+"""Answers that are written side by side; each takes up to two connections of a node, whose pool does not wait."""
+_RUNS = RunKeys(tagged=True)
 _NODE = 1 << 64
 """A cursor is that of a node, and the node's number above it."""
 
@@ -29,6 +38,8 @@ class RedisClusterStore(RedisStore):
         client: Any = cluster
         super().__init__(client)
         self._cluster: Any = cluster
+        self._write_over = RedisScript(client, WRITE_OVER + "return write_over(KEYS[1], ARGV[1], ARGV[2], ARGV[3])")
+        self._release = RedisScript(client, HOLDS + RELEASE + "return release(KEYS[1], KEYS[2], ARGV[1])")
 
     async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
         """Returns both values, each as of a moment during the call, None for what is not there."""
@@ -36,6 +47,41 @@ class RedisClusterStore(RedisStore):
         commands = (self._cluster.execute_command("MGET", key) for key in (generation_key, entry_key))
         (generation,), (value,) = await answer_of(asyncio.gather(*commands))
         return generation, value
+
+    async def keep(self, writes: Sequence[Write]) -> Sequence[bool] | None:
+        """Files answers, a few at a time; tells of each whether it was written."""
+        generations = await self._generations({one.generation_key for one in writes})
+        written: list[bool] = []
+        for begin in range(0, len(writes), _AT_ONCE):
+            some = writes[begin : begin + _AT_ONCE]
+            kept = (self._keep_one(one, current=generations[one.generation_key]) for one in some)
+            written += await asyncio.gather(*kept)
+        return written
+
+    async def _generations(self, keys: Collection[bytes]) -> dict[bytes, bytes | None]:
+        commands = (self._cluster.execute_command("MGET", key) for key in keys)
+        found = await answer_of(asyncio.gather(*commands))
+        return {key: value for key, (value,) in zip(keys, found, strict=True)}
+
+    async def _keep_one(self, one: Write, *, current: bytes | None) -> bool:
+        """Writes an answer, then says so: whoever looks up meanwhile finds the claim or the answer."""
+        written = False
+        if current == one.generation:
+            try:
+                arguments: list[bytes | str | int] = [one.value, one.ttl_ms, one.tombstone or b""]
+                written = bool(await reply_of(self._write_over([one.entry_key], arguments)))
+            except ResponseError:
+                # A node that has lost its slots to its replica.
+                written = False
+        after: list[Awaitable[Any]] = []
+        if written and one.tells:
+            after.append(self._cluster.xadd(CHANGES, {b"key": one.entry_key}, maxlen=MAX_CHANGES, approximate=True))
+        if one.run_token:
+            keys = [_RUNS.claim(one.run_token), _RUNS.events(one.run_token)]
+            after.append(self._release(keys, [one.run_token]))
+        if after:
+            await answer_of(asyncio.gather(*after))
+        return written
 
     async def page(self, prefix: bytes, cursor: int) -> tuple[int, list[bytes]]:
         """Returns some of the keys of a node that begin with `prefix`, and the cursor of the next page, or node."""

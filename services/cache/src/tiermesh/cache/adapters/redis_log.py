@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
-from tiermesh.cache.adapters.redis import answer_of
+from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, answer_of
 from tiermesh.cache.keys import PREFIX
 from tiermesh.cache.ports import LogPage
 
-# The braces are a hash tag: both streams are in one slot of a cluster, and are read by one command.
-CHANGES = PREFIX + b"{log}:changes"
+# The braces are a hash tag, as those of `CHANGES`: both streams are in one slot of a cluster, and are read by one command.
 QUESTIONS = PREFIX + b"{log}:questions"
-_MAX_CHANGES = 10_000
 _PAGE = 500
 
 
@@ -31,13 +29,14 @@ class RedisLog:
 
     async def append_change(self, key: bytes) -> None:
         """Says that an answer changed or is gone, or those of a whole tenant."""
-        await answer_of(self._client.xadd(CHANGES, {b"key": key}, maxlen=_MAX_CHANGES, approximate=True))
+        await answer_of(self._client.xadd(CHANGES, {b"key": key}, maxlen=MAX_CHANGES, approximate=True))
 
-    async def append_question(self, fields: Mapping[bytes, bytes]) -> None:
-        """Says that a question was answered."""
-        await answer_of(
-            self._client.xadd(QUESTIONS, dict(fields), maxlen=self._max_questions, approximate=True)  # type: ignore[arg-type]  # redis-py's dict is invariant
-        )
+    async def append_questions(self, questions: Sequence[Mapping[bytes, bytes]]) -> None:
+        """Says that questions were answered."""
+        pipeline: Any = self._client.pipeline(transaction=False)
+        for fields in questions:
+            pipeline.xadd(QUESTIONS, dict(fields), maxlen=self._max_questions, approximate=True)
+        await answer_of(pipeline.execute())
 
     async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:
         """Returns what was said after two positions."""

@@ -19,6 +19,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from tiermesh.cache.adapters.redis import answer_of
 from tiermesh.cache.adapters.redis_script import RedisScript
+from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
 from tiermesh.cache.keys import RUN_PREFIX
 from tiermesh.cache.run_tokens import KEPT_DIGITS, Claimant, ClaimText, RunKeys
 from tiermesh.cache.tokens import TOMBSTONE_BYTES
@@ -28,23 +29,18 @@ CLAIM_MS = 120_000
 ALIVE_MS = 2_000
 FOLLOWS_MS = 1_000
 _EVENTS_MS = 120_000
-_AFTER_MS = 5_000
-"""How long events stay once the run has ended."""
 _WANTED_MS = 10_000
 _MAX_WANTED = 10_000
 _PAGE = 100
 
-_CLAIM = """
+_CLAIM = f"""
+{HOLDS}
 local function claim(key, value, ms)
   -- A full Redis refuses to write; then nobody claims, and nobody follows.
   local set = redis.pcall('set', key, value, 'NX', 'PX', ms)
   if type(set) == 'table' and set.ok then return value end
   if type(set) == 'table' and set.err then return false end
   return redis.call('get', key)
-end
-local function holds(key, token)
-  local value = redis.call('get', key)
-  return value and string.sub(value, 1, #token + 1) == token .. ' ' and value
 end
 local function now()
   local time = redis.call('time')
@@ -66,15 +62,7 @@ local token = name .. '-' .. ARGV[3]
 return {{generation, value, claim(ARGV[6] .. name, token .. ARGV[4], ARGV[5])}}
 """
 _CLAIM_ALONE = "return claim(KEYS[1], ARGV[1], ARGV[2])"
-_RELEASE = """
-if not holds(KEYS[1], ARGV[1]) then return 0 end
-redis.call('del', KEYS[1])
-if redis.call('exists', KEYS[2]) == 1 then
-  redis.call('xadd', KEYS[2], '*', 'n', -1, 'e', '')
-  redis.call('pexpire', KEYS[2], ARGV[2])
-end
-return 1
-"""
+_RELEASE = RELEASE + "return release(KEYS[1], KEYS[2], ARGV[1])"
 _PUBLISH = """
 if not holds(KEYS[1], ARGV[1]) then return -1 end
 local t = now()
@@ -174,7 +162,7 @@ class RedisRuns:
     async def release(self, token: str) -> None:
         """Ends a claim, if it is still that one, and says so to those who wait."""
         keys = [self._keys.claim(token), self._keys.events(token)]
-        await answer_of(self._release(keys, [token, _AFTER_MS]))
+        await answer_of(self._release(keys, [token]))
 
     async def publish(self, token: str, first: int, payload: bytes) -> int | None:
         """Appends events; returns how many wait for more."""
