@@ -67,10 +67,30 @@ async def test_a_caller_who_cleans_up_after_being_cancelled_gets_its_reply():
     assert cleaned == [b"ok"]
 
 
-@pytest.mark.parametrize("error", [ResponseError("OOM"), RedisConnectionError(), OSError(), TimeoutError()])
+@pytest.mark.parametrize(
+    "error",
+    [ResponseError("OOM"), RedisConnectionError(), OSError(), TimeoutError(), RuntimeError("the handler is closed")],
+)
 async def test_failures_are_unavailable(error):
     async def fails() -> bytes:
         raise error
 
     with pytest.raises(Unavailable):
         await answer_of(fails())
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ("NOAUTH Authentication required.", "NOAUTH"),
+        ("DENIED Redis is running in protected mode", "DENIED"),
+        ("unknown command 'x', with args beginning with: 'a question'", "ResponseError"),
+    ],
+)
+async def test_a_refusal_is_told_by_its_code_and_never_by_what_was_sent(reply, told):
+    async def refuses() -> bytes:
+        raise ResponseError(reply)
+
+    with pytest.raises(Unavailable) as caught:
+        await answer_of(refuses())
+    assert caught.value.message == f"Redis refuses ({told})"

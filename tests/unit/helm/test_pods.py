@@ -172,3 +172,9 @@ def test_a_tier_overrides_the_defaults_of_all():
     assert first["template"]["spec"]["nodeSelector"] == {"pool": "cpu"}
     assert second["template"]["spec"]["nodeSelector"] == {"pool": "fast"}
     assert (first["replicas"], second["replicas"]) == (1, 3)
+
+
+@pytest.mark.parametrize("values", [{}, {"redis": {"password": {"name": "redis-auth", "key": "password"}}}])
+def test_redis_takes_calls_from_other_pods(values):
+    arguments = main_container(render(values).workload("redis"))["args"]
+    assert arguments[arguments.index("--protected-mode") + 1] == "no"

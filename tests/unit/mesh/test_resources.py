@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from envoy.config.core.v3 import base_pb2 as core
+from envoy.extensions.clusters.dns.v3 import dns_cluster_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2
 from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2
@@ -63,6 +64,12 @@ def test_endpoints_are_the_configured_replicas():
     assert ports == [18220, 18221]
 
 
+def resolver(cluster):
+    found = dns_cluster_pb2.DnsCluster()
+    assert cluster.cluster_type.typed_config.Unpack(found)
+    return found
+
+
 def test_dns_discovery_names_services_instead_of_endpoints():
     dns = {"mode": "dns", "dns_suffix": ".tiermesh.svc.cluster.local"}
     snapshot = make_snapshot(config(discovery=dns), KEYS, role="sidecar", traces=None)
@@ -70,7 +77,8 @@ def test_dns_discovery_names_services_instead_of_endpoints():
     assert names(snapshot, EDS) == set()
     cluster = snapshot.of_type(CDS)["engine-l1"].message
     address = cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address
-    assert cluster.type == cluster.STRICT_DNS
+    assert resolver(cluster).dns_refresh_rate.ToSeconds() == 2
+    assert not resolver(cluster).all_addresses_in_single_endpoint
     assert (address.address, address.port_value) == ("tiermesh-engine-l1.tiermesh.svc.cluster.local", 8081)
     listening = snapshot.of_type(LDS)["mesh"].message.address.socket_address.address
     assert listening == "127.0.0.1"
@@ -85,20 +93,21 @@ def test_no_receiver_of_spans_means_no_tracing():
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "host", "port", "kind", "tls"),
+    ("endpoint", "host", "port", "by_name", "tls"),
     [
-        ("http://127.0.0.1:4317", "127.0.0.1", 4317, "STATIC", False),
-        ("http://collector", "collector", 4317, "STRICT_DNS", False),
-        ("https://otlp.example", "otlp.example", 443, "STRICT_DNS", True),
-        ("jaeger:14317", "jaeger", 14317, "STRICT_DNS", False),
-        ("http://[::1]:4317", "::1", 4317, "STATIC", False),
+        ("http://127.0.0.1:4317", "127.0.0.1", 4317, False, False),
+        ("http://collector", "collector", 4317, True, False),
+        ("https://otlp.example", "otlp.example", 443, True, True),
+        ("jaeger:14317", "jaeger", 14317, True, False),
+        ("http://[::1]:4317", "::1", 4317, False, False),
     ],
 )
-def test_the_receiver_of_spans_may_be_any_url(endpoint, host, port, kind, tls):
+def test_the_receiver_of_spans_may_be_any_url(endpoint, host, port, by_name, tls):
     cluster = make_collector_cluster("traces", endpoint)
     address = cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address
     assert (address.address, address.port_value) == (host, port)
-    assert cluster.type == getattr(cluster, kind)
+    assert cluster.HasField("cluster_type") is by_name
+    assert by_name or cluster.type == cluster.STATIC
     assert cluster.HasField("transport_socket") is tls
 
 

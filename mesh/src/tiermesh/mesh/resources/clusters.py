@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envoy.config.cluster.v3 import cluster_pb2
+from envoy.extensions.clusters.dns.v3 import dns_cluster_pb2
 from envoy.extensions.load_balancing_policies.client_side_weighted_round_robin.v3 import (
     client_side_weighted_round_robin_pb2,
 )
@@ -214,10 +215,14 @@ def _http2() -> dict[str, Any]:
 
 def _by_name(cluster: str, host: str, port: int) -> dict[str, Any]:
     return {
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_PREFERRED",
-        "dns_refresh_rate": "2s",
-        "respect_dns_ttl": False,
+        # Each address that the name has is a replica.
+        "cluster_type": {
+            "name": "envoy.clusters.dns",
+            "typed_config": typed(
+                dns_cluster_pb2.DnsCluster,
+                {"dns_lookup_family": "V4_PREFERRED", "dns_refresh_rate": "2s", "respect_dns_ttl": False},
+            ),
+        },
         "load_assignment": _one_address(cluster, host, port),
     }
 

@@ -142,7 +142,8 @@ async def reply_of(command: Awaitable[Any]) -> Any:
         return await command
     except ResponseError:
         raise
-    except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
+    except (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError) as error:
+        # RuntimeError is what uvloop raises for writing to a connection that Redis has just closed.
         raise Unavailable(f"Redis does not answer ({type(error).__name__})") from error
     finally:
         # Whatever the reply: nobody waits for it any more.
@@ -161,4 +162,10 @@ async def answer_of(command: Awaitable[Any]) -> Any:
     try:
         return await reply_of(command)
     except ResponseError as error:
-        raise Unavailable(f"Redis refuses ({type(error).__name__})") from error
+        raise Unavailable(f"Redis refuses ({_code_of(error)})") from error
+
+
+def _code_of(error: ResponseError) -> str:
+    """Returns the code that an error reply begins with, such as `NOAUTH`; the rest may repeat what was sent."""
+    code = str(error).partition(" ")[0]
+    return code if code.isupper() and code.isalpha() else type(error).__name__
