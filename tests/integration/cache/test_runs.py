@@ -17,6 +17,7 @@ from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.keys import place_of
+from tiermesh.cache.run_tokens import RunKeys
 from tiermesh.shared.errors import InvalidRequest, Unavailable
 
 
@@ -214,6 +215,33 @@ async def test_a_gap_ends_the_stream_rather_than_hide_what_was_lost(cache):
         await publish(cache, token, delta("a"))
         await publish(cache, token, delta("c"), first=2)
         assert await reading == ["a"]
+
+
+async def test_damaged_events_end_the_stream_and_entries_without_meaning_are_passed_over(cache, redis_server):
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1")
+        token = (await claim(cache)).token
+        reading = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+        await followers(cache, token, 1)
+        await publish(cache, token, delta("a"))
+        with redis_server.client() as client:
+            events = RunKeys().events(token)
+            client.xadd(events, {"of": "tomorrow"})
+            client.xadd(events, {"n": 1, "e": b"\xff\xff rubbish"})
+        await publish(cache, token, delta("b"), first=1)
+        assert await reading == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["string", "list"])
+async def test_a_damaged_claim_makes_everyone_run_their_own(cache, redis_server, kind):
+    name = RunKeys().claim((await claim(cache)).token)
+    with redis_server.client() as client:
+        client.delete(name)
+        client.set(name, b"\xff rubbish") if kind == "string" else client.rpush(name, "x")
+        looked = cache_pb2.LookupRequest(key=make_key("question"), claim=cache_pb2.RunClaim(router="r2"))
+        found = await cache.call("Lookup", looked)
+        assert found.result == cache_pb2.CACHE_RESULT_MISS
+        assert not found.HasField("run")
 
 
 async def test_nothing_is_kept_that_nobody_waits_for(cache, redis_server):

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.access import StoreAccess
@@ -153,7 +154,12 @@ class Runs:
                     if first == RUN_ENDED or first > following:
                         # Past its end; or the store has lost what came in between.
                         return
-                    response = _from(payload, skip=following - first) if first >= 0 else None
+                    try:
+                        response = _from(payload, skip=following - first) if first >= 0 else None
+                    except DecodeError:
+                        # Damaged, or of a release that writes them otherwise: as if it had been lost.
+                        _log.warning("events of a shared run cannot be read; its followers look up again")
+                        return
                     if response is not None and response.events:
                         following += len(response.events)
                         yield response

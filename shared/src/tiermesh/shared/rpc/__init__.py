@@ -3,7 +3,13 @@
 from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES, call_stream, call_unary, open_channel, wire_timeout
 from tiermesh.shared.rpc._failure import error_of, failure_of
 from tiermesh.shared.rpc._server import RunningServer, Service, open_server, serve_until_signal
-from tiermesh.shared.rpc._status import error_from_rpc, has_details, status_metadata, told_by_ingress
+from tiermesh.shared.rpc._status import (
+    error_from_rpc,
+    has_details,
+    is_unimplemented,
+    status_metadata,
+    told_by_ingress,
+)
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -15,6 +21,7 @@ __all__ = [
     "error_of",
     "failure_of",
     "has_details",
+    "is_unimplemented",
     "open_channel",
     "open_server",
     "serve_until_signal",

@@ -49,6 +49,12 @@ def told_by_ingress(error: grpc.RpcError) -> bool:
     return ("server", INGRESS_SERVER) in ((key, value) for key, value in told)
 
 
+def is_unimplemented(error: TiermeshError) -> bool:
+    """Whether a call failed because its peer, of an earlier release, does not have the method."""
+    cause = error.__cause__
+    return isinstance(cause, grpc.aio.AioRpcError) and cause.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
 def error_from_rpc(error: grpc.RpcError) -> TiermeshError:
     """Returns the error that a failed call, asynchronous or not, reports, from its details where it has any.
 

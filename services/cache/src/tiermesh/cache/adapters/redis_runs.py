@@ -32,6 +32,8 @@ _EVENTS_MS = 120_000
 _WANTED_MS = 10_000
 _MAX_WANTED = 10_000
 _PAGE = 100
+_NOTHING = -2
+"""In place of a number of events: an entry without meaning, such as the one that makes the stream."""
 
 _CLAIM = f"""
 {HOLDS}
@@ -40,7 +42,8 @@ local function claim(key, value, ms)
   local set = redis.pcall('set', key, value, 'NX', 'PX', ms)
   if type(set) == 'table' and set.ok then return value end
   if type(set) == 'table' and set.err then return false end
-  return redis.call('get', key)
+  local there = redis.pcall('get', key)
+  return type(there) == 'string' and there
 end
 local function now()
   local time = redis.call('time')
@@ -75,14 +78,14 @@ end
 redis.call('pexpire', KEYS[1], ARGV[4])
 return followers
 """
-_FOLLOW = """
+_FOLLOW = f"""
 local value = holds(KEYS[1], ARGV[1])
 local router = value and string.match(value, '^%S+ (%S+) ')
 if not router then return false end
 redis.call('zadd', KEYS[3], now() + ARGV[3], ARGV[2])
 redis.call('pexpire', KEYS[3], ARGV[4])
 if redis.call('exists', KEYS[2]) == 0 then
-  redis.call('xadd', KEYS[2], '*', 'n', -2, 'e', '')
+  redis.call('xadd', KEYS[2], '*', 'n', {_NOTHING}, 'e', '')
   redis.call('pexpire', KEYS[2], ARGV[4])
 end
 return router
@@ -207,7 +210,7 @@ class RedisRuns:
     async def events(self, token: str, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, int, bytes]]:
         """Returns what came after a position, waiting for it."""
         found = await self._read(self._keys.events(token), after, wait_ms)
-        return [(position, int(fields[b"n"]), fields[b"e"]) for position, fields in found]
+        return [(position, int(fields.get(b"n", _NOTHING)), fields.get(b"e", b"")) for position, fields in found]
 
     async def hear(self, router: str, session: bytes, after: bytes, *, wait_ms: int) -> Sequence[tuple[bytes, str]]:
         """Says that a router lives; returns its runs that are wanted, waiting for them."""

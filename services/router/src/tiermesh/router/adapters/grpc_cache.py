@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import grpc
@@ -9,8 +10,11 @@ from opentelemetry.trace import Link, NonRecordingSpan, Tracer, use_span
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.router.caching.place import CachePlace, Keeping
 from tiermesh.shared.budget import Budget
-from tiermesh.shared.errors import Unavailable
-from tiermesh.shared.rpc import call_unary
+from tiermesh.shared.errors import InvalidRequest, TiermeshError, Unavailable
+from tiermesh.shared.rpc import call_unary, is_unimplemented
+
+_ONE_BY_ONE_S = 30.0
+"""How long answers go one by one after a replica of an earlier release has refused several at a time."""
 
 
 class GrpcCache:
@@ -19,6 +23,8 @@ class GrpcCache:
     def __init__(self, channel: grpc.aio.Channel, tracer: Tracer) -> None:
         self._stub = cache_pb2_grpc.CacheServiceStub(channel)
         self._tracer = tracer
+        self._one_by_one_until = -math.inf
+        """In seconds on the clock of budgets."""
 
     async def lookup(self, place: CachePlace, *, budget: Budget, token_only: bool = False) -> cache_pb2.LookupResponse:
         """Returns what is kept at `place`: a hit or a miss; with `token_only`, only what storing there needs."""
@@ -40,15 +46,43 @@ class GrpcCache:
         """
         first, *others = (each.span for each in answers)
         with use_span(NonRecordingSpan(first), record_exception=False, set_status_on_exception=False):
-            response = await call_unary(
-                self._stub.BatchStore,
-                cache_pb2.BatchStoreRequest(requests=[_request(each) for each in answers]),
-                name="CacheService/BatchStore",
-                budget=budget,
-                tracer=self._tracer,
-                links=[Link(other) for other in others],
-            )
+            if budget.clock.monotonic() >= self._one_by_one_until:
+                try:
+                    return await self._store_together(answers, [Link(other) for other in others], budget)
+                except TiermeshError as error:
+                    if not is_unimplemented(error):
+                        raise
+                    # During a rollout; answers must not be lost until the last replica is new.
+                    self._one_by_one_until = budget.clock.monotonic() + _ONE_BY_ONE_S
+            return await self._store_one_by_one(answers, budget)
+
+    async def _store_together(self, answers: Sequence[Keeping], links: Sequence[Link], budget: Budget) -> int:
+        response = await call_unary(
+            self._stub.BatchStore,
+            cache_pb2.BatchStoreRequest(requests=[_request(each) for each in answers]),
+            name="CacheService/BatchStore",
+            budget=budget,
+            tracer=self._tracer,
+            links=links,
+        )
         return sum(each.stored for each in response.responses)
+
+    async def _store_one_by_one(self, answers: Sequence[Keeping], budget: Budget) -> int:
+        stored = 0
+        for each in answers:
+            try:
+                response = await call_unary(
+                    self._stub.Store,
+                    _request(each),
+                    name="CacheService/Store",
+                    budget=budget,
+                    tracer=self._tracer,
+                )
+            except InvalidRequest:
+                # As in a batch: it does not keep the others out.
+                continue
+            stored += response.stored
+        return stored
 
 
 def _request(keeping: Keeping) -> cache_pb2.StoreRequest:
