@@ -79,7 +79,7 @@ eval-routing: env ## Measure routing on recorded outcomes; ARGS="--data FOLDER"
 	@$(BIN)/python benchmarks/routing_eval.py $(ARGS)
 
 bench-cache: env ## Measure the answer cache: right and false hits beside other caches, latency
-	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/cache_bench.py $(ARGS)
+	@OMP_NUM_THREADS=1 GRPC_VERBOSITY=ERROR $(BIN)/python benchmarks/cache_bench.py $(ARGS)
 
 test-scenarios: env ## Kill, hang and slow down every process of a mesh under load; minutes
 	@$(BIN)/python -m pytest tests/scenarios $(ARGS)

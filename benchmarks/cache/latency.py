@@ -58,7 +58,9 @@ async def measure_latency(
     random.seed(1)
     figures: dict[str, Any] = {"exact": {}, "semantic": {}}
     detail: dict[str, Any] = {}
-    print(f"{'':<24} {'entries':>8} {'in the service, ms':>22} {'at the caller, ms':>22} {'per second':>11}")
+    print(
+        f"{'':<24} {'entries':>8} {'in the service, ms':>22} {'at the caller, ms':>22} {'per second':>11} {'CPU, us':>8}"
+    )
     print(f"{'':<24} {'':>8} {'p50':>11} {'p99':>10} {'p50':>11} {'p99':>10}")
     with real_redis(max_memory_mb=1024) as server:
         warm_config = SEMANTIC if embedder is not None else {"store_timeout_ms": 1000}
@@ -94,7 +96,7 @@ def _say(name: str, size: int, rows: dict[str, Row], detail: dict[str, Any]) -> 
     inside, outside = rows["in_service"], rows["at_caller"]
     print(
         f"{name:<24} {size:>8} {inside['p50_ms']:>11} {inside['p99_ms']:>10} {outside['p50_ms']:>11}"
-        f" {outside['p99_ms']:>10} {outside['rps']:>11}",
+        f" {outside['p99_ms']:>10} {outside['rps']:>11} {outside['service_cpu_us']:>8}",
         flush=True,
     )
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.cache import RunningCache
@@ -37,6 +38,11 @@ class Service:
     cache: RunningCache
     process: asyncio.subprocess.Process
     times: Path
+
+    def cpu_s(self) -> float:
+        """Returns the CPU time that the process has taken, gRPC's part included."""
+        used = psutil.Process(self.process.pid).cpu_times()
+        return float(used.user + used.system)
 
     async def handler_times(self) -> list[float]:
         """Returns what lookups have taken in the handler since the last call, in seconds."""
@@ -98,7 +104,7 @@ async def measure(
     in_flight: int = 1,
     expected: cache_pb2.CacheResult.ValueType | None = None,
 ) -> dict[str, Row]:
-    """Returns p50 and p99 in ms and lookups per second, `in_service` and `at_caller`.
+    """Returns p50 and p99 in ms and lookups per second, `in_service` and `at_caller`, and what one costs the service.
 
     Args:
         service: Who is asked.
@@ -124,13 +130,15 @@ async def measure(
 
     await service.handler_times()
     gc.collect()
+    cpu_began = service.cpu_s()
     began = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(in_flight)))
     took = time.perf_counter() - began
+    cpu_us = round((service.cpu_s() - cpu_began) / calls * 1e6)
     if other > calls / 100:
         raise RuntimeError(f"{other} of {calls} lookups did not find {cache_pb2.CacheResult.Name(expected or 0)}")
     in_service = await service.handler_times()
-    return {"in_service": shares(in_service, took), "at_caller": shares(times, took)}
+    return {"in_service": shares(in_service, took), "at_caller": {**shares(times, took), "service_cpu_us": cpu_us}}
 
 
 def shares(times: list[float], took_s: float) -> Row:

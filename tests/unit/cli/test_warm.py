@@ -11,6 +11,7 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client.cli import _warm
 from tiermesh.client.cli._app import make_app
 from tiermesh.client.cli.warming import WrongLine, mark_of, parse_line, parse_window
+from tiermesh.router.openai.request import read_chat_request
 from typer.testing import CliRunner
 
 
@@ -18,13 +19,15 @@ class Router(router_pb2_grpc.RouterServiceServicer):
     def __init__(self):
         self.asked = []
         self.refuse = set()
+        self.code = grpc.StatusCode.INVALID_ARGUMENT
+        self.status = router_pb2.CACHE_STATUS_MISS
 
     def Generate(self, request, context):
         text = request.messages[-1].content
         self.asked.append(request)
         if text in self.refuse:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
-        yield router_pb2.GenerateResponse(route=router_pb2.RouteLabel())
+            context.abort(self.code, "no")
+        yield router_pb2.GenerateResponse(route=router_pb2.RouteLabel(cache_status=self.status))
         yield router_pb2.GenerateResponse(done=router_pb2.Done())
 
 
@@ -60,6 +63,55 @@ def test_asks_each_question_once_behind_live_traffic(router, questions):
     assert "3 of 3 questions answered" in done.output
 
 
+def test_the_body_of_a_chat_completion_is_asked_as_the_router_would_read_it(router, tmp_path):
+    body = {
+        "model": "tier:l1",
+        "messages": [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": "What is "}, {"type": "text", "text": "tea?"}]},
+        ],
+        "temperature": 0,
+        "max_completion_tokens": 20,
+        "stop": "x",
+        "n": 2,
+        "seed": None,
+        "stream": True,
+        "user": "ann",
+    }
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert warm(router, path).exit_code == 0
+    (asked,) = router.asked
+    read = read_chat_request(path.read_bytes(), max_bytes=10_000).request
+    read.priority = chat_pb2.PRIORITY_BATCH
+    assert asked == read
+
+
+def test_refusals_are_told_by_their_reason(router, questions):
+    router.refuse = {"two", "三"}
+    done = warm(router, questions)
+    assert done.exit_code == 1
+    assert "1 of 3 questions answered" in done.output
+    assert "2 refused: INVALID_REQUEST" in done.output
+
+
+def test_what_goes_for_all_questions_ends_it_at_once(router, questions):
+    router.refuse, router.code = {"one"}, grpc.StatusCode.UNAUTHENTICATED
+    done = warm(router, questions)
+    assert done.exit_code == 1
+    assert len(router.asked) == 1
+    assert "What to do" in done.output
+    assert "0 of 3 questions answered" in done.output
+
+
+def test_what_the_cache_had_or_will_not_keep_is_said(router, questions):
+    router.status = router_pb2.CACHE_STATUS_HIT
+    assert "3 of them by the cache already" in warm(router, questions).output
+    questions.with_name("questions.jsonl.done").unlink()
+    router.status = router_pb2.CACHE_STATUS_BYPASS
+    assert "3 of them are not kept" in warm(router, questions).output
+
+
 def test_goes_on_where_it_stopped_and_names_nothing(router, questions):
     router.refuse = {"two"}
     assert warm(router, questions).exit_code == 1
@@ -71,7 +123,21 @@ def test_goes_on_where_it_stopped_and_names_nothing(router, questions):
     assert "answered already" in warm(router, questions).output
 
 
-@pytest.mark.parametrize("line", ["{", "3", "{}", '{"messages": [{"role": "robot", "content": "x"}]}', '""'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "3",
+        "{}",
+        '{"messages": [{"role": "robot", "content": "x"}]}',
+        '{"messages": [{"role": "tool", "content": "4", "tool_call_id": "1"}]}',
+        '{"messages": ["x"]}',
+        '{"question": "x", "tools": []}',
+        '{"question": "x", "temprature": 0}',
+        '{"question": "x", "temperature": "hot"}',
+        '""',
+    ],
+)
 def test_a_wrong_line_is_named(router, tmp_path, line):
     path = tmp_path / "q.jsonl"
     path.write_text('"fine"\n' + line, encoding="utf-8")

@@ -13,14 +13,17 @@ import grpc
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli._connection import FAILED, WRONG, Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli.warmer import Busy, Refused, Report, Warmer
 from tiermesh.client.cli.warming import Window, WrongLine, mark_of, parse_line, parse_window
+from tiermesh.shared.rpc import error_from_rpc
 
 _TIMEOUT_S = 120.0
-_PAUSE_S = 5.0
-"""Pause after the mesh said that it is busy, and between looks at the clock."""
-_TRIES = 5
 _BUSY = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_HOPELESS = frozenset(
+    {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED}
+)
+"""What goes for all questions alike."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +43,9 @@ def _group() -> None:
 
 
 def warm(
-    questions: Annotated[Path, typer.Argument(help='JSON lines: "text", {"question": ...} or {"messages": [...]}.')],
+    questions: Annotated[
+        Path, typer.Argument(help='JSON lines: "text", {"question": ...}, or bodies of chat completions.')
+    ],
     window: Annotated[
         str | None,
         typer.Option(help="Hours of the day to run in, such as 01:00-05:30; waits outside.", show_default=False),
@@ -61,66 +66,93 @@ def warm(
         finished = set(marks.read_text(encoding="ascii").split()) if marks.exists() else set()
     except (OSError, ValueError) as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(WRONG) from None
     left = [request for request in requests if mark_of(request) not in finished]
     if not left:
         typer.echo(f"all {len(requests)} questions are answered already; delete {marks} to begin again")
         return
     with explained():
         door = find_ingress(os.environ, target=target, profile=profile)
-        failed = run(_warm(door, left, marks, hours=hours, pause_s=pause, total=len(requests)))
-    typer.echo(f"{len(left) - failed} of {len(left)} questions answered")
-    if failed:
-        typer.echo("the others are asked again when this is run again", err=True)
-        raise typer.Exit(1)
+        report = Report()
+        try:
+            run(_warm(door, left, marks, report, hours=hours, pause_s=pause, total=len(requests)))
+        finally:
+            _tell(report, len(left))
+    if report.answered < len(left):
+        raise typer.Exit(FAILED)
 
 
 async def _warm(
     door: Door,
     requests: list[router_pb2.GenerateRequest],
     marks: Path,
+    report: Report,
     *,
     hours: Window | None,
     pause_s: float,
     total: int,
-) -> int:
-    failed = 0
+) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress, marks.open("a", encoding="ascii") as log:
         task = progress.add_task("warming", total=total, completed=total - len(requests))
+
+        def done(request: router_pb2.GenerateRequest) -> None:
+            # Written at once, so that an end at any moment loses nothing.
+            log.write(mark_of(request) + "\n")
+            log.flush()
+            progress.advance(task)
+
         async with connect(door) as channel:
             stub = router_pb2_grpc.RouterServiceStub(channel)
-            for request in requests:
-                while hours is not None and not hours.holds(datetime.now().astimezone().time()):
-                    progress.update(task, description="waiting for the window")
-                    await asyncio.sleep(_PAUSE_S)
-                progress.update(task, description="warming")
-                if await _ask(stub, request, door):
-                    # Written at once, so that an end at any moment loses nothing.
-                    log.write(mark_of(request) + "\n")
-                    log.flush()
-                else:
-                    failed += 1
-                progress.advance(task)
-                await asyncio.sleep(pause_s)
-    return failed
+            warmer = Warmer(
+                lambda request: _ask(stub, request, door),
+                done,
+                window=hours,
+                pause_s=pause_s,
+                now=lambda: datetime.now().astimezone().time(),
+                sleep=asyncio.sleep,
+                tell=lambda what: progress.update(task, description=what),
+            )
+            await warmer.run(requests, report)
 
 
-async def _ask(stub: router_pb2_grpc.RouterServiceAsyncStub, request: router_pb2.GenerateRequest, door: Door) -> bool:
-    for attempt in range(_TRIES):
-        call = stub.Generate(request, timeout=_TIMEOUT_S, metadata=door.metadata)
-        try:
-            async for response in call:
-                if response.WhichOneof("event") == "done":
-                    return True
-        except grpc.aio.AioRpcError as error:
-            if error.code() not in _BUSY:
-                return False
-        finally:
-            call.cancel()
-        # Live traffic needs the room more.
-        await asyncio.sleep(_PAUSE_S * (attempt + 1))
-    return False
+async def _ask(
+    stub: router_pb2_grpc.RouterServiceAsyncStub, request: router_pb2.GenerateRequest, door: Door
+) -> router_pb2.CacheStatus.ValueType:
+    status = router_pb2.CACHE_STATUS_UNSPECIFIED
+    call = stub.Generate(request, timeout=_TIMEOUT_S, metadata=door.metadata)
+    try:
+        async for response in call:
+            event = response.WhichOneof("event")
+            if event == "route":
+                status = response.route.cache_status
+            elif event == "done":
+                return status
+    except grpc.aio.AioRpcError as failed:
+        error = error_from_rpc(failed)
+        if failed.code() in _BUSY:
+            raise Busy(f"{error.reason}: {error.message}") from None
+        if failed.code() in _HOPELESS:
+            raise error from None
+        raise Refused(error.reason) from None
+    finally:
+        call.cancel()
+    raise Busy("an answer ended without its last event")
+
+
+def _tell(report: Report, asked: int) -> None:
+    cached = f", {report.cached} of them by the cache already" if report.cached else ""
+    typer.echo(f"{report.answered} of {asked} questions answered{cached}")
+    if report.bypassed:
+        typer.echo(
+            f"{report.bypassed} of them are not kept: see `tiermesh explain`; a temperature needs a seed", err=True
+        )
+    for reason, count in report.refused.items():
+        typer.echo(f"{count} refused: {reason}", err=True)
+    if report.gave_up:
+        typer.echo(f"the mesh has no room, or cannot be reached ({report.gave_up})", err=True)
+    if report.answered < asked:
+        typer.echo("the others are asked again when this is run again", err=True)
 
 
 def _read(path: Path) -> list[router_pb2.GenerateRequest]:
