@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tiermesh.shared.rules import (
@@ -16,7 +15,6 @@ from tiermesh.shared.rules import (
     measure,
     phrase_key,
 )
-from tiermesh.shared.rules.literals import required_words
 
 BOOK = load_rules(Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml")
 PHRASES = sorted(BOOK.phrases)
@@ -76,24 +74,3 @@ def test_an_answer_is_only_ever_one_of_the_file_or_a_label_of_the_prompt(text):
     answer = fixed(text)
     if answer is not None:
         assert answer in {phrase.answer for phrase in BOOK.phrases.values()} or answer.text in text
-
-
-WORDS = ["write", "code", "翻译", "成", "apple", "a", "1", ".", " ", "b"]
-ATOMS = st.sampled_from(
-    ["write", "code", "翻", "[译譯]", "apple", r"\d", r"\b", ".", "a", r"\.", "(?!x)", "[a-c]", "成"]
-)
-
-
-@st.composite
-def patterns(draw, depth=2):
-    if depth == 0:
-        return draw(ATOMS)
-    branches = draw(st.lists(st.lists(patterns(depth - 1), min_size=1, max_size=3), min_size=1, max_size=3))
-    body = "|".join("".join(branch) for branch in branches)
-    return f"(?:{body}){draw(st.sampled_from(['', '', '?', '+', '{0,2}', '{1,2}']))}"
-
-
-@given(patterns(), st.lists(st.sampled_from([*WORDS, "译"]), max_size=12).map("".join))
-def test_required_words_are_in_every_text_that_matches(pattern, text):
-    if regex.search(pattern, text):
-        assert all(any(word in text for word in clause) for clause in required_words(pattern))

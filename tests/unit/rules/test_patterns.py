@@ -4,50 +4,60 @@ import time
 from pathlib import Path
 
 import pytest
-from tiermesh.shared.rules import Search, load_rules
-from tiermesh.shared.rules.literals import required_words
-from tiermesh.shared.rules.patterns import MAX_OVERRUNS, SEARCH_LIMIT_S, WordFinder, compile_pattern, compile_patterns
+import regex
+from tiermesh.shared.rules import Patterns, load_rules
+from tiermesh.shared.rules.patterns import MAX_OVERRUNS, SEARCH_LIMIT_S
+from tiermesh.shared.rules.relaxed import is_anchored, relax
+from tiermesh.shared.rules.sieve import Sieve
 
 PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml"
 
 
-def looking(text, *patterns):
-    return Search(text, WordFinder(patterns).present(text))
+@pytest.mark.parametrize(
+    ("pattern", "pieces"),
+    [
+        ("apple", [("apple",)]),
+        ("apple|pear", [("(?:apple|pear)",)]),
+        (r"\bapple\b.{0,40}\bpear", [(r"\bapple\b", r"\bpear")]),
+        ("apple.{0,40}pear|fig", [("apple", "pear"), ("fig",)]),
+        ("(?:apple|pear.{2,40}fig)s", [("pear.", ".figs"), ("apples",)]),
+        ("apples?", [("apple(?:s)?",)]),
+        ("go+al", [("go", "oal")]),
+        ("(?:apple){0,9}pear", [("", "pear")]),
+        ("翻[译譯]成?", [("翻[译譯](?:成)?",)]),
+        (r"(?<!云)计算(?!机)", [("", r"(?:[^云]|\A)计算(?:[^机]|\z)", "")]),
+        (r"(?<!边缘)计算", [("计算",)]),
+        (r"(?P<verb>write|draft) code", [(r"(?:write|draft)\x{20}code",)]),
+        (r"^a$|\Ab\Z", [(r"(?:(?m:^)a(?m:$)|\Ab\z)",)]),
+        (r"\b译|\bx", [(r"\bx",), ("译",)]),
+        ("(?i)apple", []),
+        (r"(apple)\1", []),
+        ("[[:alpha:]]x", []),
+    ],
+)
+def test_a_pattern_is_cut_into_pieces(pattern, pieces):
+    assert sorted(branch.pieces for branch in relax(pattern)) == sorted(pieces)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "words"),
+    ("pattern", "text", "possible", "certain"),
     [
-        ("apple", [("apple",)]),
-        (r"\bapple\b.{0,40}\bpear\b", [("apple",), ("pear",)]),
-        ("apple|pear", [("apple", "pear")]),
-        ("(?:apple|pear) pie", [(" pie",), ("apple", "pear")]),
-        ("colou?r", [("colo",)]),
-        ("apples?", [("apple",)]),
-        ("(?:apple)?pear", [("pear",)]),
-        ("(?:apple)+", [("apple",)]),
-        ("(?:apple){0,3}pear", [("pear",)]),
-        ("a{2,3}bc", [("bc",)]),
-        (r"node\.js", [("node.js",)]),
-        ("翻[译譯]成?", [("翻",), ("译", "譯")]),
-        ("[写寫]{1,2}代码", [("代码",), ("写", "寫")]),
-        (r"(?<!云)计算(?!机)", [("计算",)]),
-        (r"(?P<verb>write|draft) code", [(" code",), ("draft", "write")]),
-        (r"\d+|apple", []),
-        ("[^你好]吗", [("吗",)]),
-        (r"[\p{Han}]吗", [("吗",)]),
-        ("[a-z]+", []),
-        (r"\p{Han}+", []),
-        ("(?i)apple", []),
-        (r"(apple)\1", []),
-        (r"a\nb", [("a\nb",)]),
-        (r"\d{1,3} ?%", [("%",)]),
-        (r"\d, \d", [(", ",)]),
-        (r"\d,\d", []),
+        (r"\bpython\b", "in python", True, True),
+        (r"\bpython\b", "pythons", False, False),
+        (r"\bpython\b", "用python写", True, False),
+        (r"写\w", "写作", True, False),
+        ("翻[译譯]", "翻译", True, True),
+        ("write.{0,9}code", "code, then write", True, False),
+        ("write.{0,9}code", "write", False, False),
+        ("code(?![a-z])", "code.", True, True),
+        ("code(?![a-z])", "codes", False, False),
+        (r"\d{1,3} ?%", "７ %", True, False),
+        ("(?i)apple", "pear", True, False),
     ],
 )
-def test_required_words(pattern, words):
-    assert [set(clause) for clause in required_words(pattern)] == [set(clause) for clause in words]
+def test_one_pass_tells_what_is_possible_and_what_is_certain(pattern, text, possible, certain):
+    sifted = Sieve([pattern]).sift(text)
+    assert (0 in sifted.possible, 0 in sifted.certain) == (possible, certain)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +66,19 @@ def test_required_words(pattern, words):
 @pytest.mark.parametrize(
     "text", ["apple", "write some code", "rewrite code", "请翻译一下", "bb", "zz", "A", "CODE", "yyzz", "nothing", ""]
 )
-def test_words_never_hide_a_match(pattern, text):
-    (compiled,) = compile_patterns([pattern])
-    assert looking(text, compiled).found(compiled) == (compiled.pattern.search(text) is not None)
+def test_the_sieve_never_changes_what_is_found(pattern, text):
+    assert Patterns([pattern]).search(text).found(0) == (regex.search(pattern, text) is not None)
 
 
-def test_words_inside_of_words_are_found_as_well():
-    inner, outer = compile_patterns(["art", r"start\w"])
-    found = WordFinder([inner, outer]).present("restarted")
-    assert found == {"art", "start"}
-    assert WordFinder([]).present("restarted") == frozenset()
+@pytest.mark.parametrize("memory_bytes", [100, 10_000, 100_000])
+def test_what_does_not_fit_into_memory_is_possible_everywhere(memory_bytes):
+    sieve = Sieve(["[一-龥]{4}x", *(f"(?:apple|pear){number}" for number in range(300))], memory_bytes=memory_bytes)
+    assert sieve.sift("nothing").possible == frozenset(range(301))
+    assert sieve.sift("nothing").certain == frozenset()
+
+
+def test_a_text_that_has_no_utf_8_is_searched_as_well():
+    assert Patterns(["apple"]).search("apple \ud83d").found(0)
 
 
 @pytest.mark.parametrize(
@@ -74,35 +87,38 @@ def test_words_inside_of_words_are_found_as_well():
         (r"\Ahello", True),
         (r"\A(?:hello|bye)", True),
         (r"\Ahello|bye", False),
+        (r"\Ahello|\Abye", False),
         ("hello", False),
-        (r"(?:\Ahello)", False),
+        (r"(?i)\Ahello", False),
         (r"\A(?i)hello", False),
     ],
 )
 def test_a_pattern_that_needs_the_beginning_is_tried_there_alone(pattern, anchored):
-    compiled = compile_pattern(pattern)
-    assert compiled.anchored is anchored
+    assert is_anchored(pattern) is anchored
     for text in ("hello", "say hello", "bye", "say bye"):
-        assert looking(text, compiled).found(compiled) == (compiled.pattern.search(text) is not None)
+        assert Patterns([pattern]).search(text).found(0) == (regex.search(pattern, text) is not None)
+
+
+SLOW = "(?:a|a)+$"
 
 
 def test_a_pattern_that_runs_long_is_cut_off_and_counted():
-    slow = compile_pattern("(?:a|a)+$")
-    search = looking("a" * 3000 + "!", slow)
+    search = Patterns([SLOW]).search("a" * 3000 + "!\na")
+    assert 0 not in search.sifted.certain
     for _ in range(MAX_OVERRUNS + 5):
-        assert not search.found(slow)
+        assert not search.found(0)
     assert search.overruns == MAX_OVERRUNS
 
 
 def test_after_three_overruns_the_rest_is_not_tried():
-    slow, quick = compile_pattern("(?:a|a)+$"), compile_patterns(["!"])[0]
-    search = looking("a" * 3000 + "!", slow, quick)
-    assert search.found(quick)
+    patterns = Patterns([SLOW, "(?>!)"])
+    search = patterns.search("a" * 3000 + "!\na")
+    assert search.found(1)
     began = time.process_time()
     for _ in range(100):
-        search.found(slow)
+        search.found(0)
     assert time.process_time() - began < SEARCH_LIMIT_S * MAX_OVERRUNS + 0.2
-    assert not search.found(quick)
+    assert not search.found(1)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +141,7 @@ def test_after_three_overruns_the_rest_is_not_tried():
     ],
 )
 def test_no_pattern_of_the_profile_can_be_made_to_run_long(text):
-    search = Search(text, load_profile().words.present(text))
+    search = load_profile().patterns.search(text)
     for rule in load_profile().rules:
         for patterns in (rule.any, rule.all, rule.none):
             for pattern in patterns:

@@ -94,8 +94,16 @@ def _withheld(book: RuleBook, turns: Sequence[Turn]) -> FixedAnswer | None:
 
 
 def _by_rules(book: RuleBook, features: Features, tenant: str) -> Judgement:
-    search = Search(features.text, book.words.present(features.text))
-    matched = [rule.spec for rule in book.rules if _matches(rule, features, search, tenant)]
+    search = book.patterns.search(features.text)
+    possible = search.sifted.possible
+    matched = [
+        rule.spec
+        for rule in book.rules
+        # Most rules end here: what one pass over the text has not seen need not be asked about.
+        if (not rule.any or not possible.isdisjoint(rule.any))
+        and possible.issuperset(rule.all)
+        and _matches(rule, features, search, tenant)
+    ]
     naming = [spec for spec in matched if spec.task_type is not None]
     raised = max((spec.complexity for spec in matched if spec.task_type is None), default=0.0)
     if not naming or naming[0].task_type is None:

@@ -5,7 +5,7 @@ from tiermesh.shared.rules.fixed import Turn, match_fixed
 from tiermesh.shared.rules.languages import UNDETERMINED, detect_languages
 from tiermesh.shared.rules.load import load_rules, parse_rules
 from tiermesh.shared.rules.measure import TextCounts, TokenWeights, estimate_tokens, measure
-from tiermesh.shared.rules.patterns import Search
+from tiermesh.shared.rules.patterns import Patterns, Search
 from tiermesh.shared.rules.schema import RoutingRule, Structure, TaskName
 from tiermesh.shared.rules.text import fold, phrase_key
 from tiermesh.shared.rules.watch import CurrentRules, follow_rules, follow_rules_file
@@ -15,6 +15,7 @@ __all__ = [
     "CompiledRule",
     "CurrentRules",
     "FixedAnswer",
+    "Patterns",
     "RoutingRule",
     "RuleBook",
     "Search",

@@ -10,7 +10,7 @@ from typing import Literal
 import regex
 from tiermesh.shared.rules.labels import CompiledLabelSet, compile_labels
 from tiermesh.shared.rules.measure import TokenWeights
-from tiermesh.shared.rules.patterns import CompiledPattern, WordFinder, compile_patterns
+from tiermesh.shared.rules.patterns import Patterns
 from tiermesh.shared.rules.schema import FaqEntry, FixedAnswerPolicy, RoutingRule, RulesFile, Structure, policy_of
 from tiermesh.shared.rules.text import WRITTEN_TOGETHER, phrase_key
 
@@ -41,12 +41,12 @@ class FixedPhrase:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A routing rule with its patterns compiled."""
+    """A routing rule, with its patterns by their numbers in the book."""
 
     spec: RoutingRule
-    any: tuple[CompiledPattern, ...]
-    all: tuple[CompiledPattern, ...]
-    none: tuple[CompiledPattern, ...]
+    any: tuple[int, ...]
+    all: tuple[int, ...]
+    none: tuple[int, ...]
     structured: bool
     """Whether it asks anything of the structure; most rules do not."""
 
@@ -59,8 +59,8 @@ class RuleBook:
     """Hash of the file's meaning: comments and order of keys do not change it."""
     rules: tuple[CompiledRule, ...]
     """Strongest first."""
-    words: WordFinder
-    """Of all their patterns."""
+    patterns: Patterns
+    """Of all rules."""
     phrases: Mapping[str, FixedPhrase]
     """By `phrase_key`."""
     longest_phrase_chars: int
@@ -79,12 +79,13 @@ def make_book(file: RulesFile) -> RuleBook:
     digest = hashlib.sha256(file.model_dump_json().encode()).hexdigest()[:12]
     ranked = sorted(file.rules, key=lambda rule: -rule.priority)
     phrases = dict(_phrases(file))
+    patterns = Patterns(pattern for rule in ranked for pattern in (*rule.any, *rule.all, *rule.none))
     rules = tuple(
         CompiledRule(
             rule,
-            compile_patterns(rule.any),
-            compile_patterns(rule.all),
-            compile_patterns(rule.none),
+            tuple(map(patterns.number, rule.any)),
+            tuple(map(patterns.number, rule.all)),
+            tuple(map(patterns.number, rule.none)),
             structured=rule.structure != Structure(),
         )
         for rule in ranked
@@ -92,7 +93,7 @@ def make_book(file: RulesFile) -> RuleBook:
     return RuleBook(
         version=f"rules-{digest}",
         rules=rules,
-        words=WordFinder(pattern for rule in rules for pattern in (*rule.any, *rule.all, *rule.none)),
+        patterns=patterns,
         phrases=phrases,
         longest_phrase_chars=max(map(len, phrases), default=0) + _DECORATION_CHARS,
         polite_before=_keys(file.politeness.before),

@@ -1,17 +1,19 @@
 """Regular expressions that operators write: checked when loaded, bounded when run.
 
-The `regex` library is used for its time limit. A pattern that needs exponential or quadratic time
-is refused when the file is read, as far as probes can tell; what still runs long is cut off.
+Which patterns a text can match, one pass over it tells (`tiermesh.shared.rules.sieve`), in linear time; only these are run.
+They are run by the `regex` library, for its time limit and for what RE2 has not: look-around, boundaries of words in every
+script. A pattern that needs exponential or quadratic time is refused when the file is read, as far as probes can
+tell; what still runs long is cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-import ahocorasick
 import regex
-from tiermesh.shared.rules.literals import is_anchored, required_words
+from tiermesh.shared.rules.relaxed import is_anchored
+from tiermesh.shared.rules.sieve import Sieve, Sifted
 from tiermesh.shared.rules.text import unify
 
 FLAGS = regex.MULTILINE
@@ -21,7 +23,6 @@ _PROBE_CHARS = 2000
 _PROBE_LIMIT_S = 0.05
 _ESCAPES = regex.compile(r"\\[pP]\{[^}]*\}|\\.|\(\?P?<\w+>|\[:\^?\w+:\]|\(\?P[=>]\w+\)")
 _LITERALS = regex.compile(r"[\p{L}\p{N}]+")
-_ASCII_LETTER = regex.compile("[A-Za-z]")
 _PROBES = tuple(
     (unit * _PROBE_CHARS)[:_PROBE_CHARS] + end for unit in ("a", "a ", " ", "1", "中", ".\n") for end in ("", "!")
 )
@@ -63,59 +64,29 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPattern:
-    """A pattern and the words without which it need not be tried."""
+class Patterns:
+    """Patterns that are looked for together, each known by a number."""
 
-    pattern: regex.Pattern[str]
-    required: tuple[frozenset[str], ...]
-    """Of each clause, one word at least."""
-    needs_ascii: bool
-    """Whether one of the clauses has only words with ASCII letters, which Chinese text mostly lacks."""
-    needs_beyond_ascii: bool
-    """Whether one of the clauses has only words beyond ASCII, which English text mostly lacks."""
-    anchored: bool
-    """Whether it can only match where the text begins, so that no other place need be tried."""
+    def __init__(self, patterns: Iterable[str]) -> None:
+        """Compiles patterns.
 
+        Args:
+            patterns: As `check_pattern` has let them through; ones that are alike count once.
+        """
+        self._numbers = {pattern: number for number, pattern in enumerate(dict.fromkeys(patterns))}
+        self._sieve = Sieve(tuple(self._numbers))
+        self._looks = tuple(
+            compiled.match if is_anchored(compiled.pattern) else compiled.search
+            for compiled in (regex.compile(pattern, FLAGS) for pattern in self._numbers)
+        )
 
-def compile_patterns(patterns: Sequence[str]) -> tuple[CompiledPattern, ...]:
-    """Compiles patterns that `check_pattern` has let through."""
-    return tuple(compile_pattern(pattern) for pattern in patterns)
+    def number(self, pattern: str) -> int:
+        """Returns the number of one of the patterns."""
+        return self._numbers[pattern]
 
-
-def compile_pattern(pattern: str) -> CompiledPattern:
-    """Compiles a pattern that `check_pattern` has let through."""
-    required = required_words(pattern)
-    return CompiledPattern(
-        regex.compile(pattern, FLAGS),
-        tuple(frozenset(words) for words in required),
-        needs_ascii=any(all(_ASCII_LETTER.search(word) for word in words) for words in required),
-        needs_beyond_ascii=any(not any(word.isascii() for word in words) for words in required),
-        anchored=is_anchored(pattern),
-    )
-
-
-class WordFinder:
-    """Finds which of many words occur in a text, in one pass over it (Aho and Corasick, 1975).
-
-    Looking for them one by one took longer than all the patterns that are run because of them.
-
-    Args:
-        patterns: Whose required words are meant.
-    """
-
-    def __init__(self, patterns: Iterable[CompiledPattern]) -> None:
-        self._automaton = ahocorasick.Automaton()
-        for word in {word for pattern in patterns for words in pattern.required for word in words}:
-            self._automaton.add_word(word, word)
-        self._automaton.make_automaton()
-        self._empty = not len(self._automaton)
-
-    def present(self, text: str) -> frozenset[str]:
-        """Returns the words that occur in a text, anywhere, inside of others too."""
-        if self._empty:
-            return frozenset()
-        return frozenset(word for _, word in self._automaton.iter(text))
+    def search(self, text: str) -> Search:
+        """Looks at a folded text once, for all patterns."""
+        return Search(text, self._sieve.sift(text), self._looks)
 
 
 @dataclass(slots=True)
@@ -123,42 +94,26 @@ class Search:
     """One text being searched, and how many patterns have run into the time limit on it."""
 
     text: str
-    present: frozenset[str]
-    """Required words of the patterns that occur in it, as of `WordFinder`."""
+    sifted: Sifted
+    looks: Sequence[Callable[..., regex.Match[str] | None]]
     overruns: int = 0
-    is_ascii: bool = field(init=False)
-    has_ascii_letters: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.is_ascii = self.text.isascii()
-        self.has_ascii_letters = _ASCII_LETTER.search(self.text) is not None
-
-    def found_any(self, patterns: Sequence[CompiledPattern]) -> bool:
+    def found_any(self, numbers: Iterable[int]) -> bool:
         """Whether one of the patterns occurs in the text."""
-        for compiled in patterns:  # noqa: SIM110 -- a generator would double the cost of a look-up
-            if self.found(compiled):
-                return True
-        return False
+        return any(map(self.found, numbers))
 
-    def found_all(self, patterns: Sequence[CompiledPattern]) -> bool:
+    def found_all(self, numbers: Iterable[int]) -> bool:
         """Whether every one of the patterns occurs in the text."""
-        for compiled in patterns:  # noqa: SIM110 -- as above
-            if not self.found(compiled):
-                return False
-        return True
+        return all(map(self.found, numbers))
 
-    def found(self, compiled: CompiledPattern) -> bool:
+    def found(self, number: int) -> bool:
         """Whether a pattern occurs in the text; False where that took too long to say."""
-        if (compiled.needs_beyond_ascii and self.is_ascii) or (compiled.needs_ascii and not self.has_ascii_letters):
-            return False
-        for words in compiled.required:
-            if self.present.isdisjoint(words):
-                return False
-        if self.overruns >= MAX_OVERRUNS:
+        if number in self.sifted.certain:
+            return True
+        if number not in self.sifted.possible or self.overruns >= MAX_OVERRUNS:
             return False
         try:
-            look = compiled.pattern.match if compiled.anchored else compiled.pattern.search
-            return look(self.text, timeout=SEARCH_LIMIT_S) is not None
+            return self.looks[number](self.text, timeout=SEARCH_LIMIT_S) is not None
         except TimeoutError:
             self.overruns += 1
             return False
