@@ -16,6 +16,7 @@ from tiermesh.router.policy.candidates import decide
 from tiermesh.router.policy.ranking import TierView
 from tiermesh.router.settings import Settings, make_snapshot
 from tiermesh.shared.bandit import load_learnt, save_learnt
+from tiermesh.shared.bandit.logged import logged_decisions
 from tiermesh.shared.bandit.state import make_learnt
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.errors import Unavailable
@@ -46,13 +47,15 @@ def judged(kind="CODE", complexity=0.3):
 
 @pytest.fixture
 def routed(settings, learnt):
-    def run(mode, judgement, *, model="auto", views=None, unavailable=frozenset(), dice=0.5, known=learnt):
+    def run(
+        mode, judgement, *, model="auto", views=None, unavailable=frozenset(), dice=0.5, known=learnt, explore=False
+    ):
         config = settings.model_copy(update={"bandit": settings.bandit.model_copy(update={"mode": mode})})
         call, views = Call(config), views or {}
         facts = RequestFacts(100, None, has_tool_history=False, wants_logprobs=False)
         static = decide(
             facts, model=model, classification=read_classification(judgement), config=config,
-            unavailable=unavailable, views=views,
+            unavailable=unavailable, views=views, explore=explore,
         )  # fmt: skip
         decision = with_bandit(call, static, judgement, known, views=views, unavailable=unavailable, dice=lambda: dice)
         return static, decision, call.trail
@@ -62,6 +65,17 @@ def routed(settings, learnt):
 
 def where(decision):
     return [tier.name for tier in decision.candidates]
+
+
+def test_where_the_static_policy_tries_another_tier_the_shadow_is_beside_the_choice_it_passed_over(routed):
+    static, decision, trail = routed("shadow", judged("QA"), explore=True)
+    assert decision == static
+    assert where(decision) == ["l2", "l1"]
+    (shadow,) = trail.shadows
+    assert (shadow.policy, shadow.tier) == ("bandit", "l1")
+    _, unexplored, as_usual = routed("shadow", judged("QA"))
+    assert where(unexplored) == ["l1", "l2"]
+    assert shadow == as_usual.shadows[0]
 
 
 def test_in_shadow_the_decision_stays_and_what_the_bandit_would_do_is_logged(routed):
@@ -186,3 +200,14 @@ def test_simulated_cached_and_foreign_answers_teach_nothing(settings):
     foreign.result.tier = "gone"
     assert learn_outcomes([simulated, cached, foreign, judged_ok], settings, since_s=0.0).count == 1
     assert replace(learn_outcomes([], settings, since_s=0.0), version="").count == 0
+
+
+def test_what_is_made_up_teaches_about_tiers_that_are_simulated_and_nothing_else_does(settings):
+    tiers = [tier.model_copy(update={"backend": "simulated"}) for tier in settings.tiers]
+    simulated = settings.model_copy(update={"tiers": tuple(tiers)})
+    made_up, real = log_of(2)
+    made_up.result.simulated = True
+    for config, taught in ((simulated, made_up), (settings, real)):
+        both, one = (learn_outcomes(some, config, since_s=0.0) for some in ([made_up, real], [taught]))
+        assert (both.count, both.version) == (1, one.version)
+        assert [found.right for found in logged_decisions([made_up, real], config)[0]] == [taught.feedback[0].score]

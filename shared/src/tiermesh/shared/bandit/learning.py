@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,11 +42,17 @@ def seen_of(features: record_pb2.RequestFeatures) -> Seen:
     )
 
 
-def lesson_of(outcome: record_pb2.Outcome, prior: Prior) -> Lesson | None:
-    """Returns what an outcome teaches about the tier that answered, or None: no opinion, no tier, or a cached answer."""
+def lesson_of(outcome: record_pb2.Outcome, prior: Prior, *, simulated: Container[str] = ()) -> Lesson | None:
+    """Returns what an outcome teaches about the tier that answered, or None: no opinion, no tier, or a cached answer.
+
+    Args:
+        outcome: The record.
+        prior: What the classifier said.
+        simulated: Tiers that are simulated. What was made up teaches about these alone, and about these nothing else does.
+    """
     right = verdict(outcome)
     tier = outcome.result.tier
-    if right is None or not tier or outcome.result.cache == "hit" or outcome.result.simulated:
+    if right is None or not tier or outcome.result.cache == "hit" or outcome.result.simulated != (tier in simulated):
         return None
     seen = seen_of(outcome.features)
     return Lesson(tier, context_of(seen), right, prior(tier, seen))

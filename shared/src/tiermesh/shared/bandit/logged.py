@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.shared.bandit.context import context_of
 from tiermesh.shared.bandit.learning import seen_of
-from tiermesh.shared.bandit.priors import options_of
+from tiermesh.shared.bandit.priors import options_of, simulated_tiers
 from tiermesh.shared.bandit.replay import Logged
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.outcomes import verdict
@@ -42,8 +42,8 @@ def _logged(outcome: record_pb2.Outcome, config: TiermeshConfig) -> Logged | str
         return "no_tier_asked"
     if decision.pinned:
         return "pinned"
-    if outcome.result.simulated:
-        return "simulated"
+    if outcome.result.simulated != (outcome.result.tier in simulated_tiers(config.tiers)):
+        return "simulated" if outcome.result.simulated else "not_simulated"
     asked = decision.candidates[0].tier
     if outcome.result.tier != asked or outcome.result.escalated or outcome.result.revised:
         # The opinion is about another tier's answer than the one that was chosen.

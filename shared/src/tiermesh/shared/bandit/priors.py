@@ -20,6 +20,11 @@ def strengths(tiers: Sequence[TierConfig]) -> Mapping[str, float]:
     return {tier.name: even[tier.name] if tier.strength is None else tier.strength for tier in models}
 
 
+def simulated_tiers(tiers: Sequence[TierConfig]) -> frozenset[str]:
+    """Returns the tiers whose answers are made up."""
+    return frozenset(tier.name for tier in tiers if tier.backend == "simulated")
+
+
 def prior_right(seen: Seen, strength: float) -> float:
     """Returns the probability that the classifier gives a tier's answer of being right."""
     if seen.small_right is None or seen.large_right is None:

@@ -17,6 +17,8 @@ from tiermesh.shared.bandit.report import settings_of
 from tiermesh.shared.config import TiermeshConfig
 
 EXPLORED = "explored:"
+PASSED_OVER = "explored"
+"""Verdict of the static policy on its choice where it tries another tier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ def advise(
     """Returns what the bandit says, or None for a request that is not its to decide.
 
     That is one that is pinned or refused, has a fixed answer, was moved because tiers are busy or failing, or leaves no
-    choice between tiers that are up and have room.
+    choice between tiers that are up and have room. Where the static policy tries another tier, its choice is the one that
+    it passes over.
 
     Args:
         decision: The static policy's.
@@ -62,14 +65,16 @@ def advise(
         unavailable: Tiers that have just failed.
         dice: Returns a number from 0 to 1.
     """
-    if decision.pinned or decision.refusal is not None or judgement is None or decision.moved:
+    passed_over = [verdict.tier for verdict in decision.verdicts if verdict.reason == PASSED_OVER]
+    if decision.pinned or decision.refusal is not None or judgement is None or (decision.moved and not passed_over):
         return None
     able = [
         tier.name
         for tier in decision.candidates
         if tier.name not in unavailable and not views.get(tier.name, _NOTHING_KNOWN).backlogged
     ]
-    static = decision.candidates[0]
+    first = decision.candidates[0]
+    static = next((tier for tier in decision.candidates if tier.name in passed_over), first)
     if static.backend == "rules" or static.name not in able:
         return None
     seen = _seen(decision, judgement)

@@ -15,7 +15,7 @@ from tiermesh.router.learning.bandit import Bandit
 from tiermesh.router.ports import OutcomeLog
 from tiermesh.router.settings import Settings
 from tiermesh.shared.bandit import Learnt, Seen, StateDamaged, learn, lesson_of, load_learnt, save_learnt
-from tiermesh.shared.bandit.priors import prior_right, strengths
+from tiermesh.shared.bandit.priors import prior_right, simulated_tiers, strengths
 from tiermesh.shared.bandit.state import make_learnt
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
@@ -98,7 +98,7 @@ class BanditLearner:
 
 def learn_outcomes(outcomes: Sequence[record_pb2.Outcome], config: TiermeshConfig, since_s: float) -> Learnt:
     """Returns what outcomes teach; those of tiers that the configuration lacks teach nothing."""
-    strength = strengths(config.tiers)
+    strength, simulated = strengths(config.tiers), simulated_tiers(config.tiers)
 
     def prior(tier: str, seen: Seen) -> float:
         return prior_right(seen, strength[tier])
@@ -106,6 +106,6 @@ def learn_outcomes(outcomes: Sequence[record_pb2.Outcome], config: TiermeshConfi
     lessons = [
         lesson
         for outcome in outcomes
-        if outcome.result.tier in strength and (lesson := lesson_of(outcome, prior)) is not None
+        if outcome.result.tier in strength and (lesson := lesson_of(outcome, prior, simulated=simulated)) is not None
     ]
     return make_learnt(learn(lessons, strength=config.bandit.prior_strength), since_s)
