@@ -12,7 +12,10 @@ measured is the mesh. Three paths are measured in turn, in every round, by the s
 
 Every prompt is new, so `mesh` always misses the cache and does all of its work; answers have one
 token and are complete, so that what is measured is a request, not a stream, and each is kept. The
-figures are medians over the rounds. Writes benchmarks/out/overhead.json.
+figures are medians over the rounds.
+
+The second table says where the time goes: CPU milliseconds that each process spends on a request of
+the whole mesh, with one and with 32 in flight. Writes benchmarks/out/overhead.json.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -40,6 +44,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from harness.mesh import Mesh, running_mesh  # noqa: E402 -- the harness is not installed
+from process_cpu import CLIENT, ProcessCpu, per_request_ms  # noqa: E402 -- beside this file
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2  # noqa: E402
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc  # noqa: E402
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc  # noqa: E402
@@ -179,8 +184,15 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dict[str, dict[str, float]]:
-    """Measures the three paths and returns the medians over the rounds."""
+async def run(
+    mesh: Mesh, rounds: int, requests: int, progress: Progress
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """Measures the three paths.
+
+    Returns:
+        Medians over the rounds by path, and CPU of the whole mesh by `in_flight_1` and `in_flight_32`:
+        milliseconds a request by process, means over all rounds.
+    """
     engine = str(replica_endpoint(mesh.config, "engine-l1", 0))
     through_envoy = (("grpc.default_authority", "engine-l1"),)
     async with (
@@ -195,14 +207,22 @@ async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dic
         }
         numbers = itertools.count(secrets.randbelow(90_000))
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
+        cpu, spent = ProcessCpu(mesh), {"in_flight_1": Counter[str](), "in_flight_32": Counter[str]()}
         task = progress.add_task("measuring", total=rounds * len(calls))
         for call in calls.values():
             await measure(call, numbers, in_flight=8, requests=100)
         for _ in range(rounds):
             for name, call in calls.items():
                 progress.update(task, description=f"measuring {name}")
+                begun = cpu.seconds()
                 alone, _ = await measure(call, numbers, in_flight=1, requests=requests // 2)
+                between = cpu.seconds()
                 loaded, rate = await measure(call, numbers, in_flight=32, requests=requests * 2)
+                if name == "mesh":
+                    # Spans and records leave within a second of the requests that they tell of.
+                    await asyncio.sleep(1)
+                    spent["in_flight_1"].update(per_request_ms(begun, between, rounds * (requests // 2)))
+                    spent["in_flight_32"].update(per_request_ms(between, cpu.seconds(), rounds * requests * 2))
                 seen[name].append(
                     {
                         "p50_ms_1": percentile(alone, 0.5),
@@ -213,10 +233,25 @@ async def run(mesh: Mesh, rounds: int, requests: int, progress: Progress) -> dic
                     }
                 )
                 progress.advance(task)
-    return {
+    medians = {
         name: {key: round(statistics.median(r[key] for r in results), 3) for key in results[0]}
         for name, results in seen.items()
     }
+    return medians, {name: dict(counted) for name, counted in spent.items()}
+
+
+def make_cpu_table(cpu: dict[str, dict[str, float]]) -> Table:
+    """Returns the table of CPU by process, the busiest under load first."""
+    table = Table(title="CPU of the whole mesh, ms a request")
+    for column in ("process", "1 in flight", "32 in flight"):
+        table.add_column(column, justify="left" if column == "process" else "right")
+    alone, loaded = cpu["in_flight_1"], cpu["in_flight_32"]
+    for name in sorted(alone.keys() | loaded.keys(), key=lambda name: (name == CLIENT, -loaded.get(name, 0.0))):
+        if name == CLIENT:
+            rest = [sum(ms for process, ms in figures.items() if process != CLIENT) for figures in (alone, loaded)]
+            table.add_row("the mesh together", *(f"{ms:.2f}" for ms in rest), style="bold")
+        table.add_row(name, f"{alone.get(name, 0.0):.2f}", f"{loaded.get(name, 0.0):.2f}")
+    return table
 
 
 def main() -> int:
@@ -231,17 +266,18 @@ def main() -> int:
     with Progress(console=console, transient=True) as progress, tempfile.TemporaryDirectory() as folder:
         progress.add_task("starting a mesh", total=None)
         with running_mesh(Path(folder), "lite", INSTANT) as mesh:
-            results = uvloop.run(run(mesh, arguments.rounds, arguments.requests, progress))
+            results, cpu = uvloop.run(run(mesh, arguments.rounds, arguments.requests, progress))
     table = Table(title=f"Overhead, medians of {arguments.rounds} rounds ({platform.machine()}, simulated engine)")
     for column in ("path", "p50 ms @1", "p99 ms @1", "req/s @32", "p50 ms @32", "p99 ms @32"):
         table.add_column(column, justify="left" if column == "path" else "right")
     for name, row in results.items():
         table.add_row(name, *(f"{value:.2f}" for value in row.values()))
     console.print(table)
+    console.print(make_cpu_table(cpu))
     added = results["mesh"]["p50_ms_1"] - results["direct"]["p50_ms_1"]
     console.print(f"The mesh adds {added:.2f} ms to the median request at 1 in flight.")
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps({**results, "cpu_ms": cpu}, indent=2) + "\n", encoding="utf-8")
     console.print(f"written: {OUT.relative_to(ROOT)}")
     return 0
 

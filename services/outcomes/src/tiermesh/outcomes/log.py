@@ -18,7 +18,7 @@ from tiermesh.shared.outcomes import is_sampled
 from tiermesh.shared.telemetry import get_logger
 
 ARRIVAL_S = 3.0
-"""Seconds that an opinion waits for the record of its request. Routers send records within milliseconds."""
+"""Seconds that an opinion waits for the record of its request. Routers send records within a tenth of a second."""
 PAGE = 200
 """Records read at once; between two pages others may write."""
 TRIM_EVERY = 2000

@@ -24,6 +24,7 @@ class GrpcOutcomeLog:
     def __init__(self, connect: Callable[[], grpc.aio.Channel], tracer: Tracer) -> None:
         self._connect = connect
         self._tracer = tracer
+        self._known: outcome_pb2_grpc.OutcomeServiceAsyncStub | None = None
 
     async def record(self, outcomes: Sequence[record_pb2.Outcome], *, budget: Budget) -> None:
         """Files records. They belong to no single request, so the call is part of no trace."""
@@ -69,7 +70,9 @@ class GrpcOutcomeLog:
         return found
 
     def _stub(self) -> outcome_pb2_grpc.OutcomeServiceAsyncStub:
-        return outcome_pb2_grpc.OutcomeServiceStub(self._connect())
+        if self._known is None:
+            self._known = outcome_pb2_grpc.OutcomeServiceStub(self._connect())
+        return self._known
 
 
 def _nowhere() -> NonRecordingSpan:

@@ -1,7 +1,8 @@
 """Takes records of outcomes off the hot path: a bounded queue, and one call to the log at a time.
 
-A request only has its record queued, after its end has been handed over. While a call is under way
-the queue grows, and leaves as one batch with the next. A log that does not answer is tried again with
+A request only has its record queued, after its end has been handed over. A record waits for others for
+a moment, or for none once there are enough, since a call costs the mesh more than what it carries. While
+a call is under way the queue grows. A log that does not answer is tried again with
 growing pauses; where the queue is full its oldest records are dropped, and counted.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from tiermesh.api.outcome.v1 import record_pb2
 from tiermesh.router.ports import OutcomeLog
@@ -20,7 +22,9 @@ from tiermesh.shared.errors import InvalidRequest, TiermeshError
 from tiermesh.shared.telemetry import get_logger
 
 BATCH = 200
-"""Most records of one call."""
+"""Most records of one call; as many that wait leave at once."""
+LINGER_S = 0.1
+"""Seconds that a record waits for others; the log lets feedback wait for its record longer than that."""
 MAX_BYTES = 32 * 1024 * 1024
 """Most bytes that the queue holds, whatever its length: records with texts are long."""
 CALL_S = 2.0
@@ -39,19 +43,31 @@ class OutcomeSender:
         clock: Time for the budgets of calls.
         metrics: Counts what is filed and what is dropped.
         max_records: Most records that wait.
+        linger_s: Seconds that a record waits for others.
     """
 
-    def __init__(self, log: OutcomeLog, clock: Clock, metrics: RequestMetrics, *, max_records: int = 4096) -> None:
+    def __init__(
+        self,
+        log: OutcomeLog,
+        clock: Clock,
+        metrics: RequestMetrics,
+        *,
+        max_records: int = 4096,
+        linger_s: float = LINGER_S,
+    ) -> None:
         self._outcomes = log
         self._clock = clock
         self._metrics = metrics
         self._max_records = max_records
+        self._linger_s = linger_s
         self._waiting: deque[tuple[record_pb2.Outcome, int]] = deque()
         self._size_bytes = 0
         self._arrived = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._well = True
+        self._draining = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -65,6 +81,8 @@ class OutcomeSender:
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._arrived.wait()
+            if self._waiting:
+                await self._linger()
             batch = [self._waiting[n] for n in range(min(BATCH, len(self._waiting)))]
             if not batch:
                 self._arrived.clear()
@@ -91,11 +109,23 @@ class OutcomeSender:
         """Waits until everything queued has left, for at most `within_s` seconds; `run` must be running."""
         # What has been offered is added by the loop's next turn.
         await asyncio.sleep(0)
+        self._draining = True
+        self._hurry.set()
         try:
             async with asyncio.timeout(within_s):
                 await self._idle.wait()
         except TimeoutError:
             _log.warning("records of outcomes are lost: the log did not take them", count=len(self._waiting))
+        finally:
+            self._draining = False
+
+    async def _linger(self) -> None:
+        """Waits for more records to leave with, unless there are enough or the queue is to be emptied."""
+        if not self._is_enough and not self._draining:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._linger_s):
+                    await self._hurry.wait()
+        self._hurry.clear()
 
     def _add(self, make: Callable[[], record_pb2.Outcome]) -> None:
         try:
@@ -116,6 +146,14 @@ class OutcomeSender:
             self._metrics.outcomes_dropped(dropped)
         self._idle.clear()
         self._arrived.set()
+        if self._is_enough:
+            self._hurry.set()
+
+    @property
+    def _is_enough(self) -> bool:
+        """Whether what waits may leave at once: a whole batch, or half of what the queue holds."""
+        enough = min(BATCH, self._max_records // 2)
+        return len(self._waiting) >= enough or self._size_bytes >= MAX_BYTES // 2
 
     def _remove(self, batch: list[tuple[record_pb2.Outcome, int]]) -> None:
         """Takes out what has been sent and was not dropped meanwhile."""
