@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tiermesh.shared.rules import (
@@ -15,6 +16,8 @@ from tiermesh.shared.rules import (
     measure,
     phrase_key,
 )
+from tiermesh.shared.rules.languages import _HAN_RUNS, _PLAIN
+from tiermesh.shared.rules.text import _UNWRITTEN, unify
 
 BOOK = load_rules(Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml")
 PHRASES = sorted(BOOK.phrases)
@@ -74,3 +77,23 @@ def test_an_answer_is_only_ever_one_of_the_file_or_a_label_of_the_prompt(text):
     answer = fixed(text)
     if answer is not None:
         assert answer in {phrase.answer for phrase in BOOK.phrases.values()} or answer.text in text
+
+
+EVERY_CHAR = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+
+def test_what_is_taken_out_as_invisible_is_what_unicode_calls_so():
+    assert set(_UNWRITTEN.sub("", EVERY_CHAR)) == set(regex.sub(r"[\p{Cf}\ufe0e\ufe0f]", "", EVERY_CHAR))
+
+
+def test_the_quick_way_to_languages_is_taken_only_past_letters_that_it_knows():
+    known = regex.compile(r"[a-zA-Z\p{Han}]")
+    for char in regex.findall(r"[\p{L}\p{M}々〇’]", EVERY_CHAR):
+        if _PLAIN.fullmatch(char):
+            assert known.match(char)
+            assert char.isascii() or _HAN_RUNS.fullmatch(char)
+
+
+@given(ANY_TEXT)
+def test_a_text_with_one_width_and_set_of_marks_folds_to_the_same(text):
+    assert fold(unify(text).strip()) == fold(text)

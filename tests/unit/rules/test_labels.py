@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tiermesh.shared.rules import load_rules, match_fixed
+from tiermesh.shared.rules import load_rules, match_fixed, parse_rules
 
 PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml"
 
@@ -104,3 +104,18 @@ def test_labels(book, prompt, label):
 )
 def test_everything_doubtful_is_left_to_a_model(book, prompt):
     assert match_fixed(book, [Message("user", prompt)]) is None
+
+
+def test_a_label_may_have_in_its_name_what_ends_an_instruction():
+    text = """
+labels:
+  - name: size
+    labels:
+      - {name: small, called: {en: ["type: small"]}, keywords: {en: [tiny]}}
+      - {name: large, called: {en: ["type: large"]}, keywords: {en: [huge]}}
+"""
+    book = parse_rules(text, Path("rules.yaml"))
+    prompt = "Classify as type: small or type: large\nThe box is tiny."
+    answer = match_fixed(book, [Message("user", prompt)])
+    assert answer is not None
+    assert answer.text == "type: small"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tiermesh.classifier.features import Features, Turn
+from tiermesh.classifier.features import HEAD_CHARS, TAIL_CHARS, Features, Turn
 from tiermesh.classifier.judgement import Judgement
 from tiermesh.classifier.prediction import Prediction, Unanswered
 from tiermesh.shared.rules import CompiledRule, FixedAnswer, RuleBook, Search, Structure, match_fixed
@@ -43,11 +43,13 @@ def judge(book: RuleBook, turns: Sequence[Turn], features: Features, *, tenant: 
         features: What `read_features` says of it.
         tenant: Who asks.
     """
-    fixed = match_fixed(book, turns)
+    # What is folded is the last user message, whole as long as it is short enough to have a fixed answer.
+    folded = features.text if features.counts.chars <= HEAD_CHARS + TAIL_CHARS else None
+    fixed = match_fixed(book, turns, folded)
     if fixed is not None:
         return Judgement(fixed.kind, 0.0, 1.0, (fixed.rule,), "rules")
     judged = _by_rules(book, features, tenant)
-    withheld = _withheld(book, turns)
+    withheld = _withheld(book, turns, folded)
     if withheld is not None and judged.complexity <= _DEFAULT_COMPLEXITY:
         return replace(
             judged,
@@ -88,9 +90,9 @@ def with_answer(judged: Judgement, answer: Prediction | Unanswered) -> Judgement
     )
 
 
-def _withheld(book: RuleBook, turns: Sequence[Turn]) -> FixedAnswer | None:
+def _withheld(book: RuleBook, turns: Sequence[Turn], folded: str | None) -> FixedAnswer | None:
     """Returns the fixed answer that the last message alone would have."""
-    return match_fixed(book, turns[-1:]) if len(turns) > 1 else None
+    return match_fixed(book, turns[-1:], folded) if len(turns) > 1 else None
 
 
 def _by_rules(book: RuleBook, features: Features, tenant: str) -> Judgement:

@@ -41,6 +41,8 @@ _FRAME = regex.compile(
     rf"(?:(?<![\p{{L}}\p{{N}}])(?:{_FRAME_WORDS})(?![a-z\p{{N}}])|(?<=[{WRITTEN_TOGETHER}])(?:{_FRAME_WORDS}))|[\s,.:;?!/|()\[\]{{}}\"'\-]",
     regex.IGNORECASE,
 )
+# What is left of a text without its frame words is known at the first word that is none.
+_FRAMES = regex.compile(rf"(?>{_FRAME.pattern})*+", regex.IGNORECASE)
 _ASKS = regex.compile(
     r"\b(?:classif\w+|label\w*|categor\w+|tag|determine|decide|identify|detect|assign|choose|pick|select|judge|predict|is|what|which|class(?:es)?|options?)\b"
     r"|分类|归类|归为|分为|判断|判定|标注|标记|标签|识别|属于|哪|类别|选|还是|是",
@@ -94,6 +96,8 @@ class CompiledLabelSet:
     """By language, what each label is called where a request lists none; empty where it has to."""
     questions: tuple[str, ...]
     """What requests call the question, folded."""
+    cut_names: bool
+    """Whether a label or question has in its name what tells instructions from text, such as a colon."""
 
 
 def compile_labels(file: RulesFile) -> tuple[CompiledLabelSet, ...]:
@@ -101,18 +105,26 @@ def compile_labels(file: RulesFile) -> tuple[CompiledLabelSet, ...]:
     return tuple(_compile(file, labels) for labels in file.labels)
 
 
-def read_label_prompt(sets: Sequence[CompiledLabelSet], prompt: str) -> LabelPrompt | None:
-    """Returns the text and the labels of a prompt that asks for a label and for nothing else."""
+def read_label_prompt(sets: Sequence[CompiledLabelSet], prompt: str, folded: str) -> LabelPrompt | None:
+    """Returns the text and the labels of a prompt that asks for a label and for nothing else.
+
+    Args:
+        sets: The label sets in force.
+        prompt: The whole message.
+        folded: The same as `fold` returns it.
+    """
     if len(prompt) > MAX_PROMPT_CHARS:
         return None
-    prompt = unify(prompt).strip()
-    folded = fold(prompt)
+    prompt = prompt.strip()
+    unified = False
     for labels in sets:
         # Nearly every prompt ends here: plain look-ups are cheaper than any pattern.
         if sum(name in folded for name in labels.names) < 2 and not (
             labels.unlisted and any(question in folded for question in labels.questions)
         ):
             continue
+        if not unified:
+            prompt, unified = unify(prompt).strip(), True
         for frame, text in _splits(labels, prompt):
             choices = _choices(labels, frame)
             if choices is not None and 0 < len(text) <= MAX_TEXT_CHARS:
@@ -157,8 +169,12 @@ def _splits(labels: CompiledLabelSet, prompt: str) -> Iterator[tuple[str, str]]:
         yield f"{bare[: match.start()]} {bare[match.end() :]}", _inside(match).strip()
         return
     marked = _MARKED.search(bare)
-    cuts = [marked] if marked else list(_CUTS.finditer(bare))
-    for cut in cuts:
+    for cut in [marked] if marked else _CUTS.finditer(bare):
+        if not _accounted(labels, bare[: cut.start()]):
+            # What has a word too many before one cut has it before all later ones, unless a label goes over the cut.
+            if labels.cut_names:
+                continue
+            return
         before, text = bare[: cut.start()], bare[cut.end() :].strip()
         frame, text = _without_closing(labels, before, text)
         # Lines may be several texts, and an instruction is no text.
@@ -185,7 +201,7 @@ def _accounted(labels: CompiledLabelSet, frame: str) -> bool:
     rest = labels.called.sub(" ", frame)
     if labels.asked_as is not None:
         rest = labels.asked_as.sub(" ", rest)
-    return not _FRAME.sub("", rest)
+    return _FRAMES.fullmatch(rest) is not None
 
 
 def _choices(labels: CompiledLabelSet, frame: str) -> tuple[dict[str, str], str] | None:
@@ -239,6 +255,7 @@ def _compile(file: RulesFile, labels: LabelSet) -> CompiledLabelSet:
         lead=labels.lead,
         unlisted=_unlisted(labels) if labels.unlisted else {},
         questions=tuple(fold(word) for word in asked_as),
+        cut_names=any(_CUTS.search(name) for name in (*names, *map(fold, asked_as))),
     )
 
 

@@ -8,7 +8,9 @@ Code, numbers and emoji are no language.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 import regex
 
@@ -20,7 +22,13 @@ _MIN_SHARE = 0.2
 _KANA_SHARE = 0.08
 _CODE = regex.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|(?<!\S)\S{1,64}@\S+", regex.DOTALL)
 _CODE_SIGNS = ("`", "://", "@")
-_ASCII_WORDS = regex.compile(r"[a-z]++(?:'[a-z]++)*+")
+_ASCII_WORDS = re.compile(r"[a-z]++(?:'[a-z]++)*+")
+# Nothing but ASCII, Chinese characters and punctuation: no kana to look for, and no letters of other scripts.
+_PLAIN = re.compile(
+    r"[\x00-\x7f\u2010-\u2018\u201a-\u2027\u3001-\u3003\u3008-\u3020\u4e00-\u9fff\uff01-\uff06\uff08-\uff20\uff3b-\uff40"
+    r"\uff5b-\uff65\U0001f300-\U0001f5ff\U0001f600-\U0001f64f]*+"
+)
+_HAN_RUNS = re.compile(r"[\u4e00-\u9fff]+")
 _CLAUSES = regex.compile(r"[\n。．！？!?；;：:“”\"「」]+|\.\s")
 _RUNS = regex.compile(
     r"""
@@ -88,15 +96,23 @@ def detect_languages(text: str) -> tuple[str, ...]:
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
     weights: dict[str, float] = defaultdict(float)
-    latin: list[str] = []
+    latin: Counter[str] = Counter()
     if any(sign in text for sign in _CODE_SIGNS):
         text = _CODE.sub("\n", text)
-    # Clauses matter only where scripts mix: they tell Chinese and Japanese passages apart.
-    for clause in (text,) if text.isascii() else _CLAUSES.split(text):
-        if clause:
-            _weigh(clause, weights, latin)
-    _tell_apart(text, weights)
-    terms = sum(map(_latin_weight, latin))
+    if text.isascii():
+        latin.update(_ASCII_WORDS.findall(text.lower()))
+    elif _PLAIN.fullmatch(text):
+        latin.update(_ASCII_WORDS.findall(text.lower()))
+        han = sum(map(len, _HAN_RUNS.findall(text)))
+        if han:
+            weights["zh"] = han
+    else:
+        # Clauses tell Chinese and Japanese passages apart.
+        for clause in _CLAUSES.split(text):
+            if clause:
+                _weigh(clause, weights, latin)
+        _tell_apart(text, weights)
+    terms = sum(_latin_weight(word) * count for word, count in latin.items())
     if terms:
         language, evidence = _latin_language(latin)
         rest = sum(weights.values())
@@ -108,15 +124,15 @@ def detect_languages(text: str) -> tuple[str, ...]:
     )
 
 
-def _weigh(clause: str, weights: dict[str, float], latin: list[str]) -> None:
+def _weigh(clause: str, weights: dict[str, float], latin: Counter[str]) -> None:
     if clause.isascii():
-        latin.extend(_ASCII_WORDS.findall(clause.lower()))
+        latin.update(_ASCII_WORDS.findall(clause.lower()))
         return
     han = kana = 0
     for match in _RUNS.finditer(clause):
         run, kind = match.group(), match.lastgroup
         if kind == "latin":
-            latin.append(run.lower())
+            latin[run.lower()] += 1
         elif kind == "han":
             han += len(run)
         elif kind == "kana":
@@ -151,14 +167,14 @@ def _latin_weight(word: str) -> float:
     return min(len(word), 5) / 2
 
 
-def _latin_language(words: list[str]) -> tuple[str, bool]:
+def _latin_language(words: Mapping[str, int]) -> tuple[str, bool]:
     """Names the most likely language in the Latin script, and whether anything but the script speaks for it."""
     hits: Counter[str] = Counter()
-    for word in words:
+    for word, count in words.items():
         for language in _LANGUAGES_OF.get(word.replace("’", "'"), ()):
-            hits[language] += 1
+            hits[language] += count
     joined = "".join(words)
-    if len(_VIETNAMESE.intersection(joined)) > 1:
+    if not joined.isascii() and len(_VIETNAMESE.intersection(joined)) > 1:
         return "vi", True
     if hits:
         best = max(hits.values())

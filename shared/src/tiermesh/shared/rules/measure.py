@@ -72,20 +72,28 @@ def measure(text: str) -> TextCounts:
     """Counts what a text is made of."""
     raw = text.encode("utf-8", "replace")
     kinds = raw.translate(_KINDS)
+    digits, marks = kinds.count(b"D"), kinds.count(b"P")
+    # Counting what a text is mostly made of takes most of the time; letters are what is left of the characters.
+    rest = len(text) - digits - marks - kinds.count(b"W")
+    accented = han = kana = hangul = other_letters = symbols = emoji = 0
+    if len(raw) > len(text):
+        accented, han, kana, hangul = kinds.count(b"l"), kinds.count(b"H"), kinds.count(b"J"), kinds.count(b"K")
+        other_letters, symbols, emoji = kinds.count(b"o"), kinds.count(b"S"), kinds.count(b"E")
+        rest -= accented + han + kana + hangul + other_letters + symbols + emoji
     return TextCounts(
         chars=len(text),
         words=len(text.split()),
         lines=text.count("\n") + 1 if text else 0,
-        letters=kinds.count(b"L"),
-        accented=kinds.count(b"l"),
-        digits=kinds.count(b"D"),
-        marks=kinds.count(b"P"),
-        han=kinds.count(b"H"),
-        kana=kinds.count(b"J"),
-        hangul=kinds.count(b"K"),
-        other_letters=kinds.count(b"o"),
-        symbols=kinds.count(b"S"),
-        emoji=kinds.count(b"E"),
+        letters=rest,
+        accented=accented,
+        digits=digits,
+        marks=marks,
+        han=han,
+        kana=kana,
+        hangul=hangul,
+        other_letters=other_letters,
+        symbols=symbols,
+        emoji=emoji,
         bytes=len(raw),
     )
 
