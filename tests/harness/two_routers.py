@@ -17,6 +17,7 @@ from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import make_board
 from tiermesh.cache.app import wire as wire_cache
 from tiermesh.router.app import Wired, wire
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
 from tiermesh.shared.testing import FakeClassifier, RecordedTracing, ScriptedEngine, answer_steps, recorded_tracing
 
@@ -72,7 +73,12 @@ class TwoRouters:
 
 @asynccontextmanager
 async def two_routers(
-    redis_url: str, *, waiting_s: float = 5.0, store_timeout_ms: int = 60_000, **cache: object
+    redis_url: str,
+    *,
+    waiting_s: float = 5.0,
+    store_timeout_ms: int = 60_000,
+    clock: Clock = SYSTEM_CLOCK,
+    **cache: object,
 ) -> AsyncIterator[TwoRouters]:
     """Starts everything; both routers are heard by the cache.
 
@@ -80,6 +86,7 @@ async def two_routers(
         redis_url: A Redis.
         waiting_s: Silence after which those who wait take Redis for gone; longer than a busy machine pauses.
         store_timeout_ms: Longest wait of a lookup for Redis.
+        clock: The cache's own, by which answers grow stale.
         cache: Further settings of the cache.
     """
     engine, classifier = ScriptedEngine(*answer_steps("one ", "two ", "三")), FakeClassifier()
@@ -92,8 +99,10 @@ async def two_routers(
             # Longer than a busy machine pauses: what is gone says so here.
             board = make_board(store, waiting, alive_ms=100_000, follows_ms=100_000)
             ending = asyncio.Event()
-            config = cache_config(store_timeout_ms=store_timeout_ms)
-            cache_service = await stack.enter_async_context(wire_cache(config, store, board=board, ending=ending))
+            config = cache_config(store_timeout_ms=store_timeout_ms, **cache)
+            cache_service = await stack.enter_async_context(
+                wire_cache(config, store, clock=clock, board=board, ending=ending)
+            )
 
             async def host(*services):
                 opened = open_server(services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60)

@@ -1,5 +1,7 @@
 """The cache as a process of its own."""
 
+import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from harness.redis import real_redis
 from harness.semantic import answered, ask, name
 from harness.service import service_process
 from tiermesh.api.cache.v1 import cache_pb2_grpc
+from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 from tiermesh.shared.rpc import open_channel
 from tiermesh.shared.testing import recorded_tracing
 
@@ -94,6 +97,68 @@ async def test_a_semantic_tier_without_its_model_serves_and_says_what_to_run(tmp
     assert status == 0
     assert "python -m tiermesh.cache.fetch_embedder" in errors
     assert "Traceback" not in errors
+
+
+fetched = pytest.mark.skipif(
+    not is_fetched(embedder_folder(os.environ)), reason="run python -m tiermesh.cache.fetch_embedder"
+)
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "logged", "unsaid"),
+    [
+        pytest.param(
+            "How do I send 40 euros to Anna Bell?",
+            "What is the best way to send 40 euros to Anna Bell?",
+            ["How do I send <number> euros to <name>?", "What is the best way to send <number> euros to <name>?"],
+            ["Anna", "Bell", "40 euros"],
+            marks=fetched,
+        ),
+        (
+            "怎么把500元退给王小姐",
+            "请问如何把500元退给王小姐？",
+            ["怎么把<number>元<name>小姐", "请问如何把<number>元<name>小姐？"],
+            ["500元", "王小姐"],
+        ),
+    ],
+    ids=["en", "zh"],
+)
+async def test_shadow_mode_logs_what_it_would_have_answered_and_never_answers_it(
+    tmp_path, redis_server, unused_tcp_port, stored, asked, logged, unsaid
+):
+    environ = {"TIERMESH__CACHE__SEMANTIC_ENABLED": "true", "TIERMESH__CACHE__SEMANTIC_SHADOW": "true"}
+    with recorded_tracing() as tracing:
+        async with (
+            start(tmp_path, unused_tcp_port, redis_server.url, **environ) as process,
+            open_channel(f"127.0.0.1:{unused_tcp_port}") as channel,
+        ):
+            health = health_pb2_grpc.HealthStub(channel)
+            await health.Check(health_pb2.HealthCheckRequest(), timeout=60, wait_for_ready=True)
+            cache = RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel)
+            await eventually(lambda: answered(cache, stored))
+            results = set()
+
+            async def held_back():
+                found = await ask(cache, asked)
+                results.add((name(found), found.HasField("answer")))
+                return found.refused_by == "shadow"
+
+            await eventually(held_back)
+
+            async def has_its_own_answer():
+                return name(await ask(cache, stored)) == "HIT_EXACT"
+
+            # The very same request has its answer all the same.
+            await eventually(has_its_own_answer)
+            status, errors = await process.terminated()
+    assert status == 0
+    # A stalled machine may add lookups for which there was no time.
+    assert ("MISS", False) in results
+    assert results <= {("MISS", False), ("STORE_UNAVAILABLE", False)}
+    (line,) = [line for line in errors.splitlines() if "would have answered" in line]
+    entry = json.loads(line)
+    assert [entry["known"], entry["asked"]] == logged
+    assert not [word for word in unsaid if word in errors]
 
 
 def test_a_cache_without_a_semantic_tier_loads_none_of_its_packages():

@@ -9,7 +9,7 @@ from harness.two_routers import read, two_routers
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.shared.errors import InvalidRequest, Unavailable
-from tiermesh.shared.testing import answer_steps
+from tiermesh.shared.testing import FakeClock, answer_steps
 
 HIT, MISS = router_pb2.CACHE_STATUS_HIT, router_pb2.CACHE_STATUS_MISS
 OTHER_TENANT = (("x-tiermesh-tenant", "other"), ("x-request-id", "req-2"))
@@ -139,3 +139,38 @@ async def test_cache_context_the_same_last_turn_in_another_conversation(mesh):
         conversation(*about("Kant"), system="Be thorough."),
     ):
         assert (await mesh.second.ask(other)).route.cache_status == MISS
+
+
+async def test_a_stale_answer_is_given_at_once_and_made_anew_behind_live_traffic(redis_server):
+    clock = FakeClock()
+    kept = {"ttl_s": 100, "stale_s_by_task_type": {"qa": 1000}}
+    async with two_routers(redis_server.url, clock=clock, **kept) as mesh:
+        await mesh.first.ask()
+        await settled(mesh.first)
+        fresh = await mesh.second.ask()
+        assert (fresh.route.cache_status, list(fresh.route.reasons)) == (HIT, ["cache:exact"])
+        clock.advance(111)
+        gate = asyncio.Event()
+        mesh.engine.steps = [gate, *answer_steps("made anew")]
+        # Complete while the engine has not said a word of the new one, and not run once for each who asks.
+        for _ in range(3):
+            stale = await mesh.second.ask()
+            assert (stale.route.cache_status, stale.text) == (HIT, "one two 三")
+            assert list(stale.route.reasons) == ["cache:exact", "cache:stale"]
+        gate.set()
+        async with asyncio.timeout(60):
+            await mesh.second.wired.reruns.drain()
+        await settled(mesh.second)
+        assert [request.priority for request in mesh.engine.requests[1:]] == [chat_pb2.PRIORITY_BATCH]
+        again = await mesh.first.ask()
+        assert (again.route.cache_status, again.text) == (HIT, "made anew")
+        assert list(again.route.reasons) == ["cache:exact"]
+
+
+async def test_refusals_are_given_and_not_kept(mesh):
+    for text in ("I'm sorry, but I can't help with that.", "抱歉，我无法回答这个问题。"):
+        mesh.engine.steps = answer_steps(*text)
+        declined = await mesh.first.ask(pinned())
+        assert (declined.error, declined.text) == (None, text)
+        await settled(mesh.first)
+    assert len(mesh.engine.requests) == 2

@@ -24,7 +24,9 @@ _SHOWN = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 def register(app: typer.Typer) -> None:
     """Adds the command group."""
-    group = typer.Typer(help="The answer cache: choose how alike two questions must be.", no_args_is_help=True)
+    group = typer.Typer(
+        help="The answer cache: ask ahead of time, and choose how alike two questions must be.", no_args_is_help=True
+    )
     group.callback()(_group)
     group.command("tune", epilog="Example: tiermesh cache tune pairs.jsonl --target 0.001")(tune)
     app.add_typer(group, name="cache")
