@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tiermesh.cache.semantic.frames import plain_question
 from tiermesh.cache.semantic.guards import refusal_of
 from tiermesh.cache.semantic.question import question_of
 from tiermesh.cache.semantic.records import PoisonedRecord, Record, decode, encode
@@ -81,3 +82,17 @@ def test_invalidating_tags_moves_exactly_their_answers(mine, gone):
     before = b"generate"
     after = invalidated(before, gone, b"epoch--1")
     assert (effective(after, mine) == effective(before, mine)) == (not set(mine) & set(gone))
+
+
+FRAMES = [
+    "what", "is", "the", "best", "way", "to", "how", "can", "be", "cleaned", "it", "safe", "height", "of", "there", "any",
+    "not", "never", "without", "7", "42", "cat", "dog's", "if", "i", "in", "oslo", ",", "most", "made", "by", "whom", "out",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FRAMES), max_size=14).map(" ".join))
+def test_a_frame_never_takes_a_number_or_a_denial(text):
+    def kept(words):
+        return sorted(word for word in words.split() if word.strip(",?") in {"7", "42", "not", "never", "without"})
+
+    assert kept(plain_question(text)) == kept(text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from tiermesh.cache.semantic.frames import plain_question
 from tiermesh.cache.semantic.lexicon import CHINESE_TOKEN, ENGLISH_TOKEN, Lexicon, chinese, english
 from tiermesh.cache.semantic.numerals import numerals_in
 from tiermesh.cache.semantic.stems import stem
@@ -86,12 +87,14 @@ def _language(text: str) -> str:
 def _english(text: str, plain: str, language: str) -> Question:
     for pattern, whole in _SHORT:
         plain = pattern.sub(whole, plain)
+    plain = plain_question(plain)
     words = ENGLISH_TOKEN.findall(plain)
     lexicon = english()
     tokens = _settle(words, lexicon)
     kind = _english_kind(tokens, text)
     numbers = numerals_in(words)
-    content = [token for token in tokens if token not in lexicon.function | lexicon.frames | _GENITIVE]
+    dropped = lexicon.function | lexicon.frames | _GENITIVE
+    content = [token for token in tokens if token not in dropped]
     noun = _noun_after_which(tokens) if kind in {"what", "who"} else ""
     content = [token for token in content if token != noun]
     if kind in _MODAL_WORDS:
@@ -112,8 +115,11 @@ _MODAL_WORDS = {
     "must": frozenset({"must", "need", "require"}),
     "howlong": frozenset({"take", "last"}),
     "howfast": frozenset({"travel", "go"}),
-    "howheavy": frozenset({"weigh"}),
+    "howheavy": frozenset({"weigh", "price"}),
     "howfar": frozenset({"away"}),
+    "where": frozenset({"find", "locate", "situate"}),
+    "when": frozenset({"time", "date", "day"}),
+    "why": frozenset({"happen"}),
     "price": frozenset({"price"}),
 }
 """Words that a kind of question says already."""
@@ -137,6 +143,8 @@ _MODALS = {
 
 
 def _english_kind(tokens: list[str], text: str) -> str:
+    if "weigh" in tokens and {"how", "howmuch"} & set(tokens):
+        return "howheavy"
     if "price" in tokens and any(t in tokens for t in ("what", "howmuch", "how")):
         return "price"
     if tokens and tokens[0] in _MODALS:

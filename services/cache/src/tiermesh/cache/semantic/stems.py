@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _KEPT = frozenset({
     "always", "business", "class", "news", "less", "does", "has", "is", "was", "this", "his", "bus", "gas", "yes", "us",
     "plus", "thing", "king", "ring", "spring", "string", "morning", "evening", "during", "bed", "red", "need", "speed",
@@ -22,9 +24,11 @@ _IRREGULAR = {
     "grew": "grow", "grown": "grow", "kept": "keep", "slept": "sleep", "sold": "sell", "told": "tell", "felt": "feel",
 }  # fmt: skip
 _VOWELS = set("aeiou")
+_SHORT_DOUBLE = 5
+_NEEDS_E = re.compile(r"(?:[bcdfgkptz]l|[gq]u|tinu|nc|rc)$")
 _SILENT = (
     "clud", "at", "iz", "us", "ag", "ang", "uc", "iv", "ov", "ac", "ur", "uir", "id", "ok", "ak", "ot", "it", "ar", "ir", "ulat",
-    "let", "ibl", "abl", "olv", "as", "os", "in", "il", "ul", "eez",
+    "let", "ik", "scal", "ibl", "abl", "olv", "as", "os", "in", "il", "ul", "eez",
 )  # fmt: skip
 """Ends of words that lost an e before their ending."""
 _WHOLE = (
@@ -49,6 +53,8 @@ def stem(word: str) -> str:
         return word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zzes")):
         return word[:-2]
+    if word.endswith("oes") and len(word) > _SHORT_DOUBLE and not word.endswith(("shoes", "noes")):
+        return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     for ending in ("ing", "ed"):
@@ -65,7 +71,12 @@ def _without(word: str, ending: str) -> str:
         return base[:-1] + "y"
     if base[-1] == base[-2] and base[-1] not in "lsz":
         return base[:-1]
-    # `changing` is change, `converting` is convert.
+    if base.endswith("ell") and len(base) > _SHORT_DOUBLE:
+        # `Cancelling` is cancel, `spelling` is spell.
+        return base[:-1]
+    # `changing` is change, `converting` is convert; no English word ends in v or u, or in a consonant and l.
+    if base.endswith(("v", "rg", "dg")) or _NEEDS_E.search(base):
+        return base + "e"
     if base.endswith(_SILENT) and not base.endswith(_WHOLE):
         return base + "e"
     return base

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tiermesh.cache.semantic.order import BE, DONE, owned_first, plain_order
 from tiermesh.cache.semantic.question import Question
+from tiermesh.cache.semantic.stems import stem
 
 _MARKS = {
     "from": "from", "to": "to", "into": "to", "onto": "to", "than": "than", "before": "before", "after": "after",
@@ -25,12 +27,6 @@ _NAMED_DEEDS = frozenset({"how", "howlong", "price"})
 _TWO = 2
 _JOINING = frozenset({"connect", "pair", "link", "sync", "compare"})
 """Deeds to two things alike: to connect it to, or with, another is the same."""
-_DONE = frozenset({
-    "made", "built", "sold", "sent", "won", "done", "known", "bought", "paid", "held", "led", "found", "kept", "lost", "caught",
-    "taught", "told", "hit", "cut", "set", "read", "run", "put", "spent", "shot", "worn", "born", "drawn", "thrown", "shown",
-})  # fmt: skip
-"""Participles without an ending that shows it."""
-_BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 _DOES = frozenset({"do", "does", "did"})
 _RELATIVE = (["that"], ["which"], ["that", "is"], ["which", "is"])
 _PERSONS = {
@@ -39,6 +35,9 @@ _PERSONS = {
 }  # fmt: skip
 _OF_PERSONS = frozenset({"what", "who", "is", "can", "will", "where", "when", "should"})
 _FEW = 2
+_MOODS = frozenset({"allowed", "permitted", "supposed", "required", "obliged", "interested", "need", "even", "open"})
+_ANYONE = frozenset({"i", "you", "we", "one", "people", "to"})
+_COUNTED = frozenset({"howmany", "howmuch", "what"})
 _HERE = frozenset({"this", "these", "those", "here", "这", "那"})
 _THIRD = frozenset({"he", "him", "his", "she", "her", "hers", "they", "them", "their", "他", "她"})
 
@@ -80,13 +79,21 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
     if asked.kind in _SUBJECT_OR_OBJECT and not is_named and _before_frame(asked) != _before_frame(known):
         return "one asks who does it, the other to whom"
     shared = set(asked.content) & set(known.content)
-    mine = [token for token in _active(asked) if token in shared]
-    theirs = [token for token in _active(known) if token in shared]
+    mine = [token for token in plain_order(asked) if token in shared]
+    theirs = [token for token in plain_order(known) if token in shared]
     if "there" in {*asked.words} ^ {*known.words} and _owner(asked) | _owner(known):
         # `Do bananas have seeds` and `are there seeds in bananas`; not `are there bananas in seeds`.
-        return None if len(mine) == _TWO and mine == theirs[::-1] else "who has it and what is had change places"
-    if mine == theirs or _is_relative(asked, known, mine, theirs):
+        if asked.kind in _COUNTED:
+            # `How many legs does it have`, `how many legs are there in it`: what is counted comes first in both.
+            return None if mine == theirs else "who has it and what is had change places"
+        has, there = (mine, theirs) if "have" in asked.tokens else (theirs, mine)
+        owner = _owner(asked) | _owner(known)
+        return None if _owned_first(has, owner) == there else "who has it and what is had change places"
+    if _is_owned(asked, known, mine, theirs) or _is_relative(asked, known, mine, theirs):
         return None
+    if mine == theirs:
+        # `My father's mother` and `the father of my mother`.
+        return "who owns and what is owned change places"
     place = {token: at for at, token in enumerate(theirs)}
     swapped = [
         (first, second)
@@ -102,26 +109,6 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
 def _is_cleft(question: Question) -> bool:
     text = question.text.rstrip("?？ ")
     return ("是谁" in text or "由谁" in text) and text.endswith("的")
-
-
-def _active(question: Question) -> list[str]:
-    """Returns the content in the order of the active voice: `is it covered by insurance` as `insurance cover it`."""
-    tokens, content = question.tokens, list(question.content)
-    words = question.words
-    mark = "by" if "by" in words else "in" if {"included", "contained"} & set(words) else ""
-    if question.language != "en" or tokens.count(mark) != 1 or words.count(mark) != 1 or not _BE & set(words):
-        return content
-    done = words[words.index(mark) - 1]
-    if mark == "in" and done not in {"included", "contained"}:
-        return content
-    if not done.endswith(("ed", "en")) and done not in _DONE:
-        return content
-    at = tokens.index(mark)
-    before = [token for token in tokens[:at] if token in content]
-    after = [token for token in tokens[at + 1 :] if token in content]
-    if not before or not after or tokens[at - 1] != before[-1] or len(before) + len(after) != len(content):
-        return content
-    return [*after, before[-1], *before[:-1]]
 
 
 def _is_relative(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
@@ -142,6 +129,8 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
     if asked.language == "en" and (_is_superlative(asked, known, mine, theirs) or _is_given_case(asked, known)):
         return True
     if not any(mine[at:] + mine[:at] == theirs for at in range(1, len(mine))):
+        if asked.language == "en" and _is_done_by_anyone(asked, known, mine, theirs):
+            return True
         return _is_genitive(asked, known, mine, theirs)
     if asked.language == "zh":
         # The object goes before its verb: `怎么重置密码` and `密码怎么重置`.
@@ -152,7 +141,8 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
             return True
         return asked.kind in _HOW_ZH and sorted((_before_frame(asked) > 0, _before_frame(known) > 0)) == [False, True]
     return (
-        _is_moved_clause(asked, known, mine, theirs)
+        _is_done_by_anyone(asked, known, mine, theirs)
+        or _is_moved_clause(asked, known, mine, theirs)
         or _is_genitive(asked, known, mine, theirs)
         or asked.kind in _EITHER_WAY
         or (asked.kind in _DEEDS and ("be" in asked.words) != ("be" in known.words))
@@ -160,6 +150,30 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
         or (asked.kind in _NAMED_DEEDS and _is_named_deed(asked) != _is_named_deed(known))
         or (asked.kind == "is" and ("it" in asked.words) != ("it" in known.words))
     )
+
+
+def _is_owned(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
+    """Tells whether the words are in one order once all that is owned stands before its owner."""
+    if asked.language != "en":
+        return mine == theirs
+    return any(owned_first(mine, asked, most=most) == owned_first(theirs, known, most=most) for most in (1, len(mine)))
+
+
+def _is_done_by_anyone(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
+    """Tells whether only the deed moved: `how is cheese made` asks how one makes it."""
+    if asked.kind != "how":
+        return False
+    for done, order, plain, deeds in ((asked, mine, known, theirs), (known, theirs, asked, mine)):
+        is_passive = {"is", "are"} & set(done.words) and not {"by", *_PERSONS} & set(done.words)
+        if is_passive and _ANYONE & set(plain.words) and not {"is", "are"} & set(plain.words):
+            shown = any(word.endswith(("ed", "en")) or word in DONE for word in done.words)
+            if shown and [token for token in order if token != deeds[0]] == deeds[1:]:
+                return True
+    return False
+
+
+def _owned_first(order: list[str], owner: set[str]) -> list[str]:
+    return [*(token for token in order if token not in owner), *(token for token in order if token in owner)]
 
 
 def _owner(question: Question) -> set[str]:
@@ -261,6 +275,8 @@ def _person(asked: Question, known: Question) -> str | None:
     if asked.language == "zh":
         # Who is meant is left out as often as not.
         return None
+    if _suffered(asked) ^ _suffered(known):
+        return "one does it, the other has it done to them"
     if _is_about_doing(asked, known) and _doing(asked) != _doing(known):
         return "both you and I take part, and not alike"
     one, other = _persons(asked), _persons(known)
@@ -272,6 +288,19 @@ def _person(asked: Question, known: Question) -> str | None:
     if asked.kind in _OF_PERSONS and len(asked.content) < _FEW and one != other:
         return "only one is about me or you"
     return None
+
+
+def _suffered(question: Question) -> set[str]:
+    """Returns what is done to me or you: `can I be fired`, `am I charged`."""
+    words = question.words
+    return {
+        stem(done)
+        for one, other, done in zip(words, words[1:], words[2:], strict=False)
+        if (one in _PERSONS) != (other in _PERSONS)
+        and {one, other} & BE
+        and (done.endswith(("ed", "en")) or done in DONE)
+        and done not in _MOODS
+    }
 
 
 def _persons(question: Question) -> set[str]:

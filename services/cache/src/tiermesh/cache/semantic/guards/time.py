@@ -30,7 +30,7 @@ _NOW_ZH = re.compile(
 )
 _PAST_EN = re.compile(
     r"\b(?:did|was|were|had)\b|\b(?:have|has|'ve) (?:\w+ )?(?:\w{2,}ed|been|gone|done|made|taken|given|seen|paid|spent|sent|"
-    r"bought|sold|lost|left|got|gotten|written|eaten|broken|chosen|said|told|found|kept|met|won|had)\b"
+    r"bought|sold|lost|left|gotten|written|eaten|broken|chosen|said|told|found|kept|met|won|had)\b"
 )
 _YEARLESS = re.compile(
     r"\b(spring|summer|autumn|the fall(?! of)|winter|morning|afternoon|evening|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday)s?\b"
@@ -60,7 +60,8 @@ def is_about_now(question: Question) -> bool:
 
 
 def _is_past(question: Question) -> bool:
-    return _PAST_EN.search(question.text.lower()) is not None
+    # Words, not the text: `where was he born` and `what is his birthplace` are one question.
+    return _PAST_EN.search(" ".join(question.words)) is not None
 
 
 def _timeless(asked: Question, known: Question) -> bool:

@@ -17,6 +17,8 @@ _GETTING = frozenset({"how", "howlong", "where"})
 """Kinds in which getting a thing goes without saying: `how long does it take to get a passport`."""
 _OBJECT_MARKS = frozenset({"把", "将"})
 """Words that only say that an object follows; whose it is, is for `roles`."""
+_OF_PLACE = frozenset({"where"})
+"""Kinds whose small words say nothing: where I can and where I do find it."""
 _DETERMINERS = frozenset({"a", "an", "the", "my", "your", "our"})
 _MOST = frozenset({"most", "least", "best", "worst"})
 _PERSONS = frozenset({"i", "me", "you"})
@@ -30,11 +32,19 @@ def refuse(asked: Question, known: Question) -> str | None:
         return f"which {asked.noun} and which {known.noun}"
     if not one or (asked.kind == "do" and len(one) < _ENOUGH and asked.language == "en"):
         return "too little is left to compare"
-    if len(one) == 1 and _PERSONS & set(asked.tokens) and _small(asked) != _small(known):
+    if (
+        asked.kind not in _OF_PLACE
+        and len(one) == 1
+        and _PERSONS & set(asked.tokens)
+        and _small(asked) != _small(known)
+    ):
         return "its small words say what one of them means"
     if one == other or (asked.language == "zh" and _spelled(asked) == _spelled(known)):
         return None
     if one ^ other == {"get"} and asked.kind in _GETTING and _gets_a_thing(asked if "get" in one else known):
+        return None
+    if one ^ other == {"from"} and "delete" in one & other:
+        # What is removed from a thing is on it, or in it.
         return None
     odd = sorted(one ^ other)
     return f"only one has {', '.join(odd[:3])}"

@@ -1,0 +1,71 @@
+"""A question's content in its plain order, so that who does what can be read off it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tiermesh.cache.semantic.question import Question
+
+DONE = frozenset({
+    "made", "built", "sold", "sent", "won", "done", "known", "bought", "paid", "held", "led", "found", "kept", "lost", "caught",
+    "taught", "told", "hit", "cut", "set", "read", "run", "put", "spent", "shot", "worn", "born", "drawn", "thrown", "shown",
+})  # fmt: skip
+"""Participles without an ending that shows it."""
+BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
+_OFTEN = frozenset({"day", "week", "month", "year", "night"})
+_OWNS = "'s"
+
+
+def plain_order(question: Question) -> list[str]:
+    """Returns the content in the order of the active voice: `is it covered by insurance` as `insurance cover it`."""
+    # `A week` may stand anywhere.
+    often = {token for before, token in pairwise(question.tokens) if before == "a" and token in _OFTEN}
+    return [token for token in _active(question) if token not in often]
+
+
+def owned_first(order: list[str], question: Question, *, most: int) -> list[str]:
+    """Returns an order with a thing before whose it is: `the app's name` as `name of the app`.
+
+    Args:
+        order: Content in plain order.
+        question: Where it stands.
+        most: Most words that may name the thing; where more content follows, they are not all its name.
+    """
+    tokens = question.tokens
+    for at, token in enumerate(tokens):
+        if token == _OWNS:
+            owner = _run(order, tokens, at - 1, -1)
+            owned = _run(order, tokens, at + 1, 1)[:most]
+            first = order.index(owner[0]) if owner else 0
+            end = first + len(owner) + len(owned)
+            if owner and owned and order[first:end] == [*owner, *owned]:
+                order = [*order[:first], *owned, *owner, *order[end:]]
+    return order
+
+
+def _run(order: list[str], tokens: tuple[str, ...], at: int, step: int) -> list[str]:
+    found: list[str] = []
+    while 0 <= at < len(tokens) and tokens[at] in order:
+        found.append(tokens[at])
+        at += step
+    return found[::step]
+
+
+def _active(question: Question) -> list[str]:
+    """Returns the content in the order of the active voice: `is it covered by insurance` as `insurance cover it`."""
+    tokens, content = question.tokens, list(question.content)
+    words = question.words
+    mark = "by" if "by" in words else "in" if {"included", "contained"} & set(words) else ""
+    if question.language != "en" or tokens.count(mark) != 1 or words.count(mark) != 1 or not BE & set(words):
+        return content
+    done = words[words.index(mark) - 1]
+    if mark == "in" and done not in {"included", "contained"}:
+        return content
+    if not done.endswith(("ed", "en")) and done not in DONE:
+        return content
+    at = tokens.index(mark)
+    before = [token for token in tokens[:at] if token in content]
+    after = [token for token in tokens[at + 1 :] if token in content]
+    if not before or not after or tokens[at - 1] != before[-1] or len(before) + len(after) != len(content):
+        return content
+    return [*after, before[-1], *before[:-1]]
