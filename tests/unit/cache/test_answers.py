@@ -168,6 +168,17 @@ async def test_forgetting_is_not_claimed_while_the_store_is_down(kit):
         await kit.invalidation.forget_tenant("local", Budget.of(10))
 
 
+@pytest.mark.parametrize("way", ["tenant", "tags", "one"])
+async def test_forgetting_that_a_failover_might_undo_is_in_force_but_not_claimed(kit, way):
+    tagged = make_answer("x")
+    tagged.tags[:] = ["any"]
+    await kit.keep(tagged)
+    kit.store.is_secure = False
+    with pytest.raises(Unavailable, match="try again"):
+        await invalidate(kit, way)
+    assert await kit.result() is Result.MISS
+
+
 async def test_a_damaged_value_is_a_miss_and_deleted(kit):
     await kit.keep()
     entry = place_of("local", QUESTION).entry

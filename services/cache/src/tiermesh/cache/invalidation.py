@@ -124,6 +124,9 @@ class Invalidation:
             self._local.drop_prefix(key) if key.endswith(b":") else self._local.drop(key)
         if self._log is not None:
             await self._insist(partial(self._log.append_change, key), budget)
+        if not await self._insist(self._store.secure, budget):
+            # In force now; but a failover might bring back what was forgotten.
+            raise Unavailable("a replica of the answer store has not confirmed in time that it forgets, too; try again")
 
     async def _insist(self, operation: Callable[[], Coroutine[Any, Any, _T]], budget: Budget) -> _T:
         return await self._access.run(operation, budget=budget, cap_s=_INSIST_S, insist=True)

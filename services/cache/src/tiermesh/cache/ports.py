@@ -61,6 +61,10 @@ class AnswerStore(Protocol):
         """Sets a value that does not expire. Returns False where a living store refuses."""
         ...
 
+    async def secure(self) -> bool:
+        """Waits until what was written outlasts the failure of one server; False where that cannot be told in time."""
+        ...
+
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""
         ...

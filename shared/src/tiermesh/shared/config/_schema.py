@@ -134,8 +134,9 @@ class CacheConfig(ServiceConfig):
     enabled: bool = True
     """Whether answers are kept and looked up at all."""
     redis_url: str | None = None
-    """An existing Redis, such as redis://host:6379/0, or redis+cluster://host:6379 of any node of a cluster; the
-    environment's REDIS_URL wins. None starts the embedded one."""
+    """An existing Redis, such as redis://host:6379/0, redis+cluster://host:6379 of any node of a cluster, or
+    redis+sentinel://host:26379,host:26379/service of Sentinels; the environment's REDIS_URL wins. None starts the
+    embedded one."""
     coalescing: Literal["off", "replica", "mesh"] = "mesh"
     """Whether identical requests at the same time share one run, where the cache may be used. `replica`: those at one
     router. `mesh`: those at all routers, through Redis, where there is more than one."""

@@ -44,6 +44,8 @@ class FakeAnswerStore:
         """When each key ends, in seconds on the clock's monotonic time."""
         self.down = False
         self.full = False
+        self.is_secure = True
+        """Whether replicas confirm what is written."""
         self.answering = asyncio.Event()
         self.answering.set()
         self.calls = 0
@@ -108,6 +110,10 @@ class FakeAnswerStore:
             return False
         self.values[key] = value
         return True
+
+    async def secure(self) -> bool:
+        """Tells whether what was written outlasts a failure."""
+        return self.is_secure
 
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""

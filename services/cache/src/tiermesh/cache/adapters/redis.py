@@ -21,6 +21,7 @@ from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.errors import Unavailable
 
 _PAGE = 1000
+_SECURE_MS = 500
 # The braces are a hash tag: this stream and that of questions are in one slot of a cluster, and are read by one command.
 CHANGES = PREFIX + b"{log}:changes"
 MAX_CHANGES = 10_000
@@ -119,6 +120,19 @@ class RedisStore:
             return bool(await reply_of(self._swap([key], [expected, value])))
         except ResponseError:
             return False
+
+    async def secure(self) -> bool:
+        """Waits until the replicas of this Redis have all that was written; False where one has not in time."""
+        told: dict[str, Any] = await answer_of(self._client.info("replication"))
+        online = sum(isinstance(value, dict) and value.get("state") == "online" for value in told.values())
+        if not online:
+            return True
+        # WAIT is about what came before it on its own connection: so that something has.
+        pipeline: Any = self._client.pipeline(transaction=False)
+        pipeline.exists(CHANGES)
+        pipeline.execute_command("WAIT", online, _SECURE_MS)
+        _, confirmed = await answer_of(pipeline.execute())
+        return bool(confirmed >= online)
 
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""

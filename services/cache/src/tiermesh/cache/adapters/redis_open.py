@@ -6,18 +6,20 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_cluster import RedisClusterStore, make_cluster
+from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
 from tiermesh.shared.config import ConfigError
 
 _CONNECTIONS = 32
 _SOCKET_TIMEOUT_S = 1.0
 """Ends operations that nobody waits for any more; far above what a caller waits."""
 _CLUSTER = "+cluster://"
+_SENTINEL = "+sentinel://"
 
 
 @asynccontextmanager
@@ -28,7 +30,8 @@ async def open_redis_store(
 
     Args:
         url: `redis://`, `rediss://` or `unix://` of a server; `redis+cluster://` or `rediss+cluster://` of any node
-            of a cluster. It may carry a password and is never shown.
+            of a cluster; `redis+sentinel://` or `rediss+sentinel://` of Sentinels, see `redis_sentinel`. It may carry a
+            password and is never shown.
         connections: Most connections, to each node of a cluster; further operations wait for one.
         socket_timeout_s: Longest wait for one reply or one connection.
 
@@ -42,18 +45,29 @@ async def open_redis_store(
                 cluster = make_cluster(plain, connections=connections, socket_timeout_s=socket_timeout_s)
                 stack.push_async_callback(cluster.aclose)
                 store: RedisStore = RedisClusterStore(cluster)
+            elif _SENTINEL in url:
+                sentinel, primary = make_sentinel_pool(
+                    url.replace(_SENTINEL, "://", 1), connections=connections, socket_timeout_s=socket_timeout_s
+                )
+                stack.push_async_callback(sentinel.aclose)
+                store = RedisStore(_client_of(primary, stack))
             else:
                 pool = _make_pool(url, connections=connections, socket_timeout_s=socket_timeout_s)
-                stack.push_async_callback(pool.aclose)
-                client = Redis(connection_pool=pool)
-                stack.push_async_callback(client.aclose)
-                store = RedisStore(client)
+                store = RedisStore(_client_of(pool, stack))
         except (ValueError, TypeError) as error:
             raise ConfigError(
-                f"REDIS_URL or cache.redis_url: {error}; write redis://host:port/0, rediss://..., unix:///path, or "
-                "redis+cluster://host:port for a cluster"
+                f"REDIS_URL or cache.redis_url: {error}; write redis://host:port/0, rediss://..., unix:///path, "
+                "redis+cluster://host:port for a cluster, or redis+sentinel://host:port,host:port/service for Sentinels"
             ) from None
         yield store
+
+
+def _client_of(pool: ConnectionPool, stack: AsyncExitStack) -> Redis:
+    """Returns a client of a pool, and leaves both to be closed."""
+    stack.push_async_callback(pool.aclose)
+    client = Redis(connection_pool=pool)
+    stack.push_async_callback(client.aclose)
+    return client
 
 
 def _make_pool(url: str, *, connections: int, socket_timeout_s: float) -> BlockingConnectionPool:

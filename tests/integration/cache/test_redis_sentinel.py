@@ -1,0 +1,162 @@
+"""The cache on a real Redis that Sentinels watch, which fails over."""
+
+import asyncio
+import itertools
+import statistics
+import time
+
+import pytest
+from harness.answers import fingerprint, make_answer
+from harness.cache import running_cache
+from harness.eventually import eventually
+from harness.redis_sentinel import real_sentinel
+from harness.two_routers import joined, read, two_routers
+from tiermesh.api.cache.v1 import cache_pb2
+from tiermesh.cache.adapters.redis_log import RedisLog
+from tiermesh.cache.adapters.redis_open import open_redis_store
+from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
+from tiermesh.cache.keys import place_of
+from tiermesh.shared.config import ConfigError
+from tiermesh.shared.errors import Unavailable
+from tiermesh.shared.testing import answer_steps
+
+MISSES = {cache_pb2.CACHE_RESULT_MISS, cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE}
+SLACK_S = 0.25
+"""What a busy machine may add to most waits of 5 ms; unbounded, each would take the second of a socket's timeout."""
+
+
+@pytest.fixture
+def redis(tmp_path):
+    with real_sentinel(tmp_path / "redis") as redis:
+        yield redis
+
+
+@pytest.fixture
+async def cache(redis):
+    """A cache with the bound that meshes have, and a memory of its own."""
+    async with open_redis_store(redis.url) as store:
+        log = RedisLog(store.client, max_questions=9)
+        async with running_cache(store, log=log, store_timeout_ms=5) as cache:
+            yield cache
+
+
+def has(member, text):
+    """Whether a server has an answer."""
+    return bool(member.say("EXISTS", place_of("local", fingerprint(text)).entry))
+
+
+async def test_a_failover_is_a_kind_of_miss_in_time_and_what_was_forgotten_stays_forgotten(redis, cache):
+    await eventually(lambda: cache.store("kept", make_answer("right")))
+    await eventually(lambda: cache.store("forgotten", make_answer("wrong")))
+    # Once that is confirmed, all before it outlasts the primary.
+    await eventually(lambda: confirmed(cache.invalidate(fingerprint=fingerprint("forgotten"))))
+    redis.fail()
+    took, results = [], []
+
+    async def found_again():
+        began = time.monotonic()
+        kept, gone = await cache.lookup("kept"), await cache.result("forgotten")
+        took.append((time.monotonic() - began) / 2)
+        results.append(kept.result)
+        assert gone != "HIT_EXACT"
+        await cache.store("meanwhile")
+        if kept.result != cache_pb2.CACHE_RESULT_HIT_EXACT:
+            return False
+        assert kept.answer == make_answer("right")
+        return redis.replica.replication()["role"] == "master"
+
+    await eventually(found_again)
+    assert set(results) <= MISSES | {cache_pb2.CACHE_RESULT_HIT_EXACT}
+    assert statistics.median(took) < SLACK_S
+    await eventually(lambda: cache.store("after"))
+    assert has(redis.replica, "after")
+    await eventually(lambda: confirmed(cache.invalidate()))
+    assert (await cache.lookup("kept")).result in MISSES
+
+
+async def confirmed(invalidation):
+    """Whether an invalidation went through: a caller is told where it did not, and tries again."""
+    try:
+        await invalidation
+    except Unavailable:
+        return False
+    return True
+
+
+async def test_a_primary_that_is_replaced_while_it_lives_is_left(redis, cache):
+    await eventually(lambda: cache.store("before"))
+    redis.fail_over()
+
+    numbers = itertools.count()
+
+    async def at_the_new_one():
+        if redis.replica.replication()["role"] != "master":
+            return False
+        # It is seconds until the old one is told; until then it takes writes, which are lost.
+        text = f"after {next(numbers)}"
+        await cache.store(text)
+        return has(redis.replica, text)
+
+    await eventually(at_the_new_one)
+
+
+async def test_an_invalidation_that_a_replica_does_not_confirm_is_in_force_and_says_so(redis):
+    async with (
+        open_redis_store(redis.url, socket_timeout_s=60) as store,
+        running_cache(store, store_timeout_ms=60_000) as cache,
+    ):
+        await eventually(lambda: cache.store("q"))
+        redis.replica.freeze()
+        with pytest.raises(Unavailable, match="replica"):
+            await cache.invalidate()
+        assert await cache.result("q") == "MISS"
+        redis.replica.thaw()
+        await eventually(lambda: confirmed(cache.invalidate()))
+
+
+async def test_routers_share_runs_and_a_failover_in_the_middle_costs_nobody_an_answer(redis):
+    async with two_routers(redis.url) as mesh:
+        gate = asyncio.Event()
+        mesh.engine.steps = [gate, *answer_steps("one ", "two")]
+        leader = mesh.first.call()
+        async with asyncio.timeout(60):
+            await mesh.engine.entered.wait()
+        follower = asyncio.ensure_future(mesh.second.ask())
+        await joined(mesh.first)
+        redis.fail()
+        gate.set()
+        mesh.engine.steps = answer_steps("one ", "two")
+        answers = await read(leader), await follower
+        assert [(answer.text, answer.kinds()[-1]) for answer in answers] == [("one two", "done")] * 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+sentinel://h:1",
+        "redis+sentinel://:secret@h:port/mesh",
+        "redis+sentinel://h:1,/mesh",
+        "redis+sentinel://h:1/mesh/first",
+        "redis+sentinel://h:1/mesh?no_such_option=1",
+    ],
+)
+async def test_a_wrong_url_is_refused_without_showing_it(url):
+    with pytest.raises(ConfigError, match="sentinel://host") as caught:
+        async with open_redis_store(url):
+            pass
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_url_says_who_to_ask_and_as_whom():
+    url = "rediss://me:its%40secret@one:1,[::1],three:3/mesh/2?sentinel_password=theirs&ssl_check_hostname=false"
+    sentinel, pool = make_sentinel_pool(url, connections=7, socket_timeout_s=1.5)
+    asked = [client.connection_pool.connection_kwargs for client in sentinel.sentinels]
+    assert [(each["host"], each["port"]) for each in asked] == [("one", 1), ("::1", 26379), ("three", 3)]
+    assert {each["password"] for each in asked} == {"theirs"}
+    options = pool.connection_kwargs
+    assert (pool.service_name, pool.max_connections, options["db"]) == ("mesh", 7, 2)
+    assert (options["username"], options["password"]) == ("me", "its@secret")
+    assert issubclass(pool.connection_class, type(pool.make_connection()))
+    assert "SSL" in pool.connection_class.__name__
+    await pool.aclose()
+    await sentinel.aclose()
