@@ -26,7 +26,7 @@ def linear():
 
 @contextlib.asynccontextmanager
 async def classifying(predictor, *, timeout_s=10.0):
-    model = None if predictor is None else BatchedModel(predictor, timeout_s=timeout_s, short_chars=0)
+    model = None if predictor is None else BatchedModel(predictor, timeout_s=timeout_s, spot_chars=0)
     with recorded_tracing() as tracing:
         async with (
             open_server(

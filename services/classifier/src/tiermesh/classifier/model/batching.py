@@ -1,8 +1,9 @@
-"""A model asked by many calls at once: about short texts on the spot, about long ones on a thread of its own.
+"""A model asked by many calls at once, in batches of whoever is there.
 
-A short text is judged in less time than it takes to hand it to a thread and back. Of longer ones nobody waits for a
-batch to fill: whoever comes while the thread is idle is served at once, and all who come while it works make up the
-next batch. Batches so grow with load and not before.
+Nobody waits for a batch to fill: requests that come in one turn of the event loop are one batch, and one that is alone is
+judged alone. A batch of few characters is judged on the spot, in less time than it takes to hand it to a thread and
+back. A larger one is left to a thread, so that the loop stays free and a time limit can be kept; all who come while it works make up
+the next batch. Batches so grow with load and not before.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from tiermesh.classifier.features import Features
 from tiermesh.classifier.prediction import Prediction, RightBasis, Unanswered
 from tiermesh.shared.telemetry import get_logger
 
-SHORT_CHARS = 400
-"""Judged in about a tenth of a millisecond."""
+SPOT_CHARS = 3072
+"""Of all texts of a batch together, or of the longest single one: judged in about half a millisecond."""
 MAX_BATCH = 32
 MAX_WAITING = 256
 
@@ -47,20 +48,23 @@ class Predictor(Protocol):
 class BatchedModel:
     """Answers within a time limit, whatever becomes of the model. Belongs to one event loop."""
 
-    def __init__(self, model: Predictor, *, timeout_s: float, short_chars: int = SHORT_CHARS) -> None:
+    def __init__(self, model: Predictor, *, timeout_s: float, spot_chars: int = SPOT_CHARS) -> None:
         """Starts no thread yet.
 
         Args:
             model: Judges the batches, one batch at a time.
             timeout_s: Longest that one request waits.
-            short_chars: Texts up to this length are judged on the spot.
+            spot_chars: Batches up to this length are judged on the spot; 0 leaves all to the thread.
         """
         self._model = model
         self._timeout_s = timeout_s
-        self._short_chars = short_chars
+        self._spot_chars = spot_chars
         self._pool = ThreadPoolExecutor(1, "classifier-model")
         self._waiting: deque[_Asked] = deque()
+        self._due = False
+        """Whether the next batch is to be made in the next turn of the loop."""
         self._running = False
+        """Whether the thread is at work."""
         self._started_s = 0.0
 
     @property
@@ -75,8 +79,6 @@ class BatchedModel:
 
     async def ask(self, features: Features, *, limit_s: float) -> Prediction | Unanswered:
         """Judges a request within `limit_s` seconds and the model's own limit. Raises only CancelledError."""
-        if len(features.text) <= self._short_chars:
-            return self._judge_now(features)
         loop = asyncio.get_running_loop()
         # A batch that overruns is not waited for again by everyone who comes after it.
         overdue = self._running and loop.time() - self._started_s > self._timeout_s
@@ -84,53 +86,76 @@ class BatchedModel:
             return Unanswered("model_busy")
         answer: asyncio.Future[Prediction | Unanswered] = loop.create_future()
         self._waiting.append((features, answer))
-        self._start(loop)
+        self._go_on(loop)
+        limit = loop.call_later(min(self._timeout_s, limit_s), _answer, answer, Unanswered("model_timeout"))
         try:
-            async with asyncio.timeout(min(self._timeout_s, limit_s)):
-                return await answer
-        except TimeoutError:
-            return Unanswered("model_timeout")
+            return await answer
+        finally:
+            limit.cancel()
 
     def close(self) -> None:
         """Lets the thread end; a batch it is at is not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _judge_now(self, features: Features) -> Prediction | Unanswered:
-        try:
-            (prediction,) = self._model.predict([features])
-        except Exception as error:  # whatever a model does, the rules still have an answer
-            self._log_failure(error, requests=1)
-            return Unanswered("model_failed")
-        return prediction
-
-    def _log_failure(self, error: BaseException, *, requests: int) -> None:
-        # The name only: messages of errors may quote the text.
-        _log.warning("model_failed", error=type(error).__name__, requests=requests)
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and not self._due and not self._running:
+            self._due = True
+            loop.call_soon(self._start, loop)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._running:
-            return
+        self._due = False
         batch: list[_Asked] = []
         while self._waiting and len(batch) < MAX_BATCH:
             asked = self._waiting.popleft()
             if not asked[1].done():
                 batch.append(asked)
-        if not batch:
+        requests = [features for features, _ in batch]
+        if sum(len(features.text) for features in requests) <= self._spot_chars:
+            self._judge_now(loop, batch, requests)
+            self._go_on(loop)
             return
         self._running, self._started_s = True, loop.time()
-        work = loop.run_in_executor(self._pool, self._model.predict, [features for features, _ in batch])
+        work = loop.run_in_executor(self._pool, self._model.predict, requests)
         work.add_done_callback(lambda done: self._finish(loop, batch, done))
+
+    def _judge_now(
+        self, loop: asyncio.AbstractEventLoop, batch: Sequence[_Asked], requests: Sequence[Features]
+    ) -> None:
+        if not batch:
+            return
+        began = loop.time()
+        try:
+            predictions = self._model.predict(requests)
+        except Exception as error:  # whatever a model does, the rules still have an answer
+            self._settle(batch, error)
+            return
+        if loop.time() - began > self._timeout_s:
+            # It held up everything else. From here on only its thread waits for it, and callers no longer than they want.
+            self._spot_chars = 0
+            _log.warning("model_slow", took_ms=round((loop.time() - began) * 1000), requests=len(batch))
+            for _, answer in batch:
+                _answer(answer, Unanswered("model_timeout"))
+            return
+        self._settle(batch, predictions)
 
     def _finish(
         self, loop: asyncio.AbstractEventLoop, batch: Sequence[_Asked], done: asyncio.Future[Sequence[Prediction]]
     ) -> None:
         self._running = False
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
-        if error is None and len(done.result()) != len(batch):
-            error = ValueError("the model answered another number of requests than it was asked")
-        if error is not None:
-            self._log_failure(error, requests=len(batch))
+        self._settle(batch, error if error is not None else done.result())
+        self._go_on(loop)
+
+    def _settle(self, batch: Sequence[_Asked], found: Sequence[Prediction] | BaseException) -> None:
+        if not isinstance(found, BaseException) and len(found) != len(batch):
+            found = ValueError("the model answered another number of requests than it was asked")
+        if isinstance(found, BaseException):
+            # The name only: messages of errors may quote the text.
+            _log.warning("model_failed", error=type(found).__name__, requests=len(batch))
         for at, (_, answer) in enumerate(batch):
-            if not answer.done():
-                answer.set_result(Unanswered("model_failed") if error is not None else done.result()[at])
-        self._start(loop)
+            _answer(answer, Unanswered("model_failed") if isinstance(found, BaseException) else found[at])
+
+
+def _answer(answer: asyncio.Future[Prediction | Unanswered], said: Prediction | Unanswered) -> None:
+    if not answer.done():
+        answer.set_result(said)

@@ -80,23 +80,28 @@ def _word_hash(word: str) -> int:
 
 
 def _count(units: NDArray[np.uint64], order: int, bits: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    rows = []
-    runs = (units + np.uint64(1)) * _STEP
-    spread = runs
-    for length in range(1, order + 1):
-        if length > len(units):
-            break
-        if length > 1:
-            # Runs of unlike length must not meet, so each longer one is mixed once more.
-            runs = (runs[:-1] * _MIX) + spread[length - 1 :]
-        mixed = (runs ^ (runs >> _FOLD)) * _STEP
-        rows.append((mixed >> np.uint64(64 - bits)).astype(np.uint16))
-    if not rows:
+    if not len(units):
         return np.empty(0, np.intp), np.empty(0, np.float32)
-    # Sorting a few thousand short numbers is quicker than looking through 65,536 counts for those that are not zero, and
-    # half the time of `np.unique`, which sorts long ones.
-    met = np.concatenate(rows)
-    met.sort()
-    starts = np.flatnonzero(np.concatenate(([True], met[1:] != met[:-1], [True])))
-    counts = starts[1:] - starts[:-1]
-    return met[starts[:-1]].astype(np.intp), _LOGS[np.minimum(counts, len(_LOGS) - 1)]
+    runs = (units + np.uint64(1)) * _STEP
+    spread, lengths = runs, [runs]
+    for length in range(2, min(order, len(units)) + 1):
+        # Runs of unlike length must not meet, so each longer one is mixed once more.
+        runs = (runs[:-1] * _MIX) + spread[length - 1 :]
+        lengths.append(runs)
+    # All lengths in one go: of a short text, the number of calls is what takes the time.
+    mixed = np.concatenate(lengths)
+    mixed ^= mixed >> _FOLD
+    mixed *= _STEP
+    mixed >>= np.uint64(64 - bits)
+    met = mixed.astype(np.uint16)
+    # Sorting a few thousand short numbers is quicker than looking through 65,536 counts for those that are not zero; what
+    # numpy calls stable is a radix sort for numbers of two bytes, four times as fast as its quick sort.
+    met.sort(kind="stable")
+    (ends,) = np.nonzero(met[1:] != met[:-1])
+    starts = np.empty(len(ends) + 1, np.intp)
+    starts[0] = 0
+    np.add(ends, 1, out=starts[1:])
+    counts = np.empty(len(starts), np.intp)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+    counts[-1] = len(met) - starts[-1]
+    return met[starts].astype(np.intp), _LOGS.take(counts, mode="clip")
