@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import tomllib
 
 import pytest
 from harness.helm import ROOT, main_container, render
 
-DOCKERFILES = {
-    "router": "services/router/Dockerfile",
-    "classifier": "services/classifier/Dockerfile",
-    "cache": "services/cache/Dockerfile",
-    "outcomes": "services/outcomes/Dockerfile",
-    "engine": "services/engine/Dockerfile",
-    "mesh": "mesh/Dockerfile",
-}
+
+def _load():
+    spec = importlib.util.spec_from_file_location("images", ROOT / "helm" / "images.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+IMAGES = _load()
+DOCKERFILES = {name: recipe.dockerfile for name, recipe in IMAGES.RECIPES.items() if recipe.by_default}
 
 
 @pytest.fixture(params=DOCKERFILES)
@@ -40,6 +44,20 @@ def test_every_image_of_the_chart_has_a_recipe():
     )
     names = {main_container(w)["image"].rsplit("/", 1)[-1].split(":")[0] for w in release.all("Deployment")}
     assert names == {*DOCKERFILES, "engine-vllm"}
+    semantic = main_container(render({"config": {"cache": {"semantic_enabled": True}}}).workload("cache"))
+    assert semantic["image"] == f"localhost/tiermesh/cache-semantic:{IMAGES.version()}"
+    assert names | {"cache-semantic"} == set(IMAGES.RECIPES)
+
+
+def test_images_are_built_with_the_arguments_that_their_recipes_know():
+    command = IMAGES.build_command("podman", "r/cache-semantic:1", "cache-semantic")
+    assert command == [
+        *("podman", "build", "--file", "services/cache/Dockerfile", "--build-arg", "SEMANTIC=1"),
+        *("--tag", "r/cache-semantic:1", "."),
+    ]
+    for recipe in IMAGES.RECIPES.values():
+        text = (ROOT / recipe.dockerfile).read_text(encoding="utf-8")
+        assert all(f"ARG {name}=" in text for name in recipe.arguments)
 
 
 @pytest.mark.parametrize(("enabled", "image"), [(True, "cache-semantic"), (False, "cache")])
