@@ -189,7 +189,9 @@ async def open_embedder() -> AsyncIterator[OnnxEmbedder | str]:
             await asyncio.to_thread(fetch, folder, say=print)
             embedder: OnnxEmbedder | str = await stack.enter_async_context(open_onnx_embedder(folder))
         except (ModelLoadFailed, OSError) as error:
-            embedder = f"there is no embedder: {error}"
+            lines = str(error).splitlines()
+            # pip says much; what it could not do is in the first line, what to do in the last.
+            embedder = "there is no embedder: " + " ... ".join(dict.fromkeys((lines[0][:120], lines[-1])))
         yield embedder
 
 
