@@ -95,7 +95,7 @@ def current_budget() -> Budget:
     """
     budget = _current.get()
     if budget is None:
-        raise LookupError("no budget: the server lacks BudgetInterceptor")
+        raise LookupError("no budget: the server lacks CallInterceptor")
     return budget
 
 

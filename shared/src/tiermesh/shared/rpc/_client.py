@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 import grpc
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, use_span
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.rpc._status import error_from_rpc
@@ -100,9 +99,10 @@ async def call_unary(
     Raises:
         TiermeshError: the call failed, or nothing was left of the budget.
     """
-    with _client_span(tracer, name, links) as span:
+    span = tracer.start_span(name, kind=SpanKind.CLIENT, links=links)
+    try:
         timeout = wire_timeout(budget.require(name))
-        call = method(request, timeout=timeout, metadata=inject_context())
+        call = method(request, timeout=timeout, metadata=inject_context(span))
         try:
             return await call
         except grpc.aio.AioRpcError as error:
@@ -110,6 +110,8 @@ async def call_unary(
         finally:
             # Only has an effect when this task is being cancelled.
             call.cancel()
+    finally:
+        span.end()
 
 
 async def call_stream(
@@ -128,16 +130,13 @@ async def call_stream(
     errors are those of `call_unary`; `on_span` is given the client span to add attributes to, and
     `metadata` is sent besides the trace's own.
     """
-    # The span is current only while its context is written into the metadata: a generator shares
-    # its caller's context at every yield, and may be closed from another one.
+    # Never the current span: a generator shares its caller's context at every yield, and may be closed from another one.
     span = tracer.start_span(name, kind=SpanKind.CLIENT)
     try:
         if on_span is not None:
             on_span(span)
         timeout = wire_timeout(budget.require(name))
-        with use_span(span):
-            sent = (*inject_context(), *metadata)
-        call = method(request, timeout=timeout, metadata=sent)
+        call = method(request, timeout=timeout, metadata=(*inject_context(span), *metadata))
         try:
             async for response in call:
                 yield response
@@ -148,12 +147,6 @@ async def call_stream(
             call.cancel()
     finally:
         span.end()
-
-
-def _client_span(tracer: Tracer, name: str, links: Sequence[Link]) -> AbstractContextManager[Span]:
-    return tracer.start_as_current_span(
-        name, kind=SpanKind.CLIENT, links=links, record_exception=False, set_status_on_exception=False
-    )
 
 
 def _failed(span: Span, error: grpc.aio.AioRpcError) -> TiermeshError:

@@ -1,11 +1,10 @@
-"""What every server does around a handler.
+"""What every server does around a handler: a span, a budget, and one place where errors become gRPC status.
 
-Outermost first, and why in this order:
+One layer for all three, since each layer costs every message of every stream. Outermost first, and why in this order:
 
-1. TraceInterceptor   opens the server span, so that everything below is inside it
-2. ErrorInterceptor   the one place where errors become gRPC status; outside the budget, so that
-                      a refused budget is reported like any other error
-3. BudgetInterceptor  innermost, so that its clock starts just before the handler
+1. span     so that everything below is inside it
+2. errors   outside the budget, so that a refused budget is reported like any other error
+3. budget   innermost, so that its clock starts just before the handler
 """
 
 from __future__ import annotations
@@ -16,16 +15,7 @@ from typing import Any
 
 import grpc
 from opentelemetry.context import attach
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    Status,
-    StatusCode,
-    Tracer,
-    get_current_span,
-    set_span_in_context,
-    use_span,
-)
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from tiermesh.shared.budget import Budget, set_current_budget
 from tiermesh.shared.errors import InternalError, TiermeshError
 from tiermesh.shared.rpc._status import status_metadata
@@ -38,13 +28,21 @@ _INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.", "/opentelemetry.", "/xd
 _log = get_logger(__name__)
 
 
-class _AroundHandler(grpc.aio.ServerInterceptor):
+class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps unary-unary and unary-stream handlers; infrastructure services pass untouched.
 
     gRPC asks for the handler at every call. A server's methods do not change, so each is wrapped once.
+
+    Args:
+        tracer: Records server spans.
+        default_seconds: Longest budget of a call, and that of calls without a deadline.
+        trailers: Extra trailing metadata of failed calls.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tracer: Tracer, *, default_seconds: float, trailers: Trailers | None = None) -> None:
+        self._tracer = tracer
+        self._default = default_seconds
+        self._trailers = trailers
         self._wrapped: dict[str, Any] = {}
 
     async def intercept_service(
@@ -72,128 +70,71 @@ class _AroundHandler(grpc.aio.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), **codec)
 
     def _unary(self, method: str, inner: Any) -> Any:
-        raise NotImplementedError
-
-    def _stream(self, method: str, inner: Any) -> Any:
-        raise NotImplementedError
-
-
-class TraceInterceptor(_AroundHandler):
-    """Continues the caller's trace with a server span."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self._tracer = tracer
-
-    def _start(self, method: str, context: Any) -> Span:
-        parent = extract_context(context.invocation_metadata())
-        return self._tracer.start_span(
-            method.removeprefix("/").rsplit(".", 1)[-1],
-            context=parent,
-            kind=SpanKind.SERVER,
-            attributes={"rpc.system": "grpc", "rpc.method": method},
-        )
-
-    def _unary(self, method: str, inner: Any) -> Any:
         async def handle(request: Any, context: Any) -> Any:
-            with use_span(
-                self._start(method, context), end_on_exit=True, record_exception=False, set_status_on_exception=False
-            ):
-                return await inner(request, context)
-
-        return handle
-
-    def _stream(self, method: str, inner: Any) -> Any:
-        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
-            span = self._start(method, context)
-            # Never detached: every call has a task of its own, whose context ends with it. An abandoned
-            # stream is closed in another context, where detaching would only write errors into the log.
-            attach(set_span_in_context(span))
+            span = self._open_span(method, context)
             try:
-                async with aclosing(inner(request, context)) as responses:
-                    async for response in responses:
-                        yield response
+                self._begin_budget(method, context, span)
+                return await inner(request, context)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await self._abort(method, context, span, error)
             finally:
                 span.end()
 
         return handle
 
-
-class ErrorInterceptor(_AroundHandler):
-    """Turns errors into gRPC status with details; what is not ours becomes INTERNAL without its text."""
-
-    def __init__(self, trailers: Trailers | None = None) -> None:
-        super().__init__()
-        self._trailers = trailers
-
-    async def _abort(self, method: str, context: Any, error: TiermeshError) -> None:
-        span = get_current_span()
-        span.set_status(Status(StatusCode.ERROR, error.message))
-        span.set_attribute("error.type", error.reason)
-        extra = self._trailers(method, error) if self._trailers else ()
-        await context.abort(error.row.status, error.message, (*status_metadata(error), *extra))
-
-    def _unexpected(self, method: str, error: Exception) -> TiermeshError:
-        _log.error("unexpected error in a handler", method=method, exc_info=error)
-        return InternalError("an unexpected error; the server's log has it under this trace id")
-
-    def _unary(self, method: str, inner: Any) -> Any:
-        async def handle(request: Any, context: Any) -> Any:
-            try:
-                return await inner(request, context)
-            except TiermeshError as error:
-                await self._abort(method, context, error)
-            except grpc.aio.AbortError:
-                raise
-            except Exception as error:
-                await self._abort(method, context, self._unexpected(method, error))
-
-        return handle
-
     def _stream(self, method: str, inner: Any) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+            span = self._open_span(method, context)
             try:
+                self._begin_budget(method, context, span)
                 async with aclosing(inner(request, context)) as responses:
                     async for response in responses:
                         yield response
-            except TiermeshError as error:
-                await self._abort(method, context, error)
             except grpc.aio.AbortError:
                 raise
             except Exception as error:
-                await self._abort(method, context, self._unexpected(method, error))
+                await self._abort(method, context, span, error)
+            finally:
+                span.end()
 
         return handle
 
+    def _open_span(self, method: str, context: Any) -> Span:
+        """Continues the caller's trace, and makes the new span the current one for the rest of the call."""
+        span = self._tracer.start_span(
+            method.removeprefix("/").rsplit(".", 1)[-1],
+            context=extract_context(context.invocation_metadata()),
+            kind=SpanKind.SERVER,
+            attributes={"rpc.system": "grpc", "rpc.method": method},
+        )
+        # Never detached: every call has a task of its own, whose context ends with it. An abandoned
+        # stream is closed in another context, where detaching would only write errors into the log.
+        attach(set_span_in_context(span))
+        return span
 
-class BudgetInterceptor(_AroundHandler):
-    """Makes the call's deadline available as `current_budget()`, and refuses a call whose deadline has passed."""
+    def _begin_budget(self, method: str, context: Any, span: Span) -> None:
+        """Makes the call's deadline available as `current_budget()`.
 
-    def __init__(self, default_seconds: float) -> None:
-        super().__init__()
-        self._default = default_seconds
-
-    def _begin(self, method: str, context: Any) -> None:
+        Raises:
+            BudgetExhausted: the deadline has passed.
+        """
         left = context.time_remaining()
         budget = Budget.of(self._default if left is None else min(left, self._default))
         set_current_budget(budget)
-        span = get_current_span()
         if span.is_recording():
             span.set_attribute("tiermesh.budget.in_ms", round(budget.remaining() * 1000, 1))
         budget.require(method)
 
-    def _unary(self, method: str, inner: Any) -> Any:
-        async def handle(request: Any, context: Any) -> Any:
-            self._begin(method, context)
-            return await inner(request, context)
-
-        return handle
-
-    def _stream(self, method: str, inner: Any) -> Any:
-        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
-            self._begin(method, context)
-            async with aclosing(inner(request, context)) as responses:
-                async for response in responses:
-                    yield response
-
-        return handle
+    async def _abort(self, method: str, context: Any, span: Span, error: Exception) -> None:
+        """Ends the call with the status of `error`; what is not ours becomes INTERNAL without its text."""
+        if isinstance(error, TiermeshError):
+            told = error
+        else:
+            _log.error("unexpected error in a handler", method=method, exc_info=error)
+            told = InternalError("an unexpected error; the server's log has it under this trace id")
+        span.set_status(Status(StatusCode.ERROR, told.message))
+        span.set_attribute("error.type", told.reason)
+        extra = self._trailers(method, told) if self._trailers else ()
+        await context.abort(told.row.status, told.message, (*status_metadata(told), *extra))

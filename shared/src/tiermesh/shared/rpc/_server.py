@@ -13,7 +13,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tiermesh.shared.rpc._client import MAX_MESSAGE_BYTES
-from tiermesh.shared.rpc._interceptors import BudgetInterceptor, ErrorInterceptor, TraceInterceptor, Trailers
+from tiermesh.shared.rpc._interceptors import CallInterceptor, Trailers
 from tiermesh.shared.telemetry import Tracing, get_logger
 
 _log = get_logger(__name__)
@@ -88,11 +88,7 @@ async def open_server(
         OSError: the address is taken.
     """
     server = grpc.aio.server(
-        interceptors=[
-            TraceInterceptor(tracing.tracer),
-            ErrorInterceptor(trailers),
-            BudgetInterceptor(default_deadline_s),
-        ],
+        interceptors=[CallInterceptor(tracing.tracer, default_seconds=default_deadline_s, trailers=trailers)],
         options=[
             # Two servers must not share a port in silence.
             ("grpc.so_reuseport", 0),

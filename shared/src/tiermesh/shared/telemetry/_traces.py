@@ -17,7 +17,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Span, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -65,14 +65,15 @@ async def open_tracing(
 
 def extract_context(metadata: Metadata | None) -> Context:
     """Returns the caller's trace context from gRPC metadata; an empty one where there is none."""
-    carrier = {key: value for key, value in metadata or () if key in _FIELDS and isinstance(value, str)}
+    # Envoy sends an empty tracestate along, which would only be parsed.
+    carrier = {key: value for key, value in metadata or () if key in _FIELDS and value and isinstance(value, str)}
     return _PROPAGATOR.extract(carrier, context=Context())
 
 
-def inject_context() -> tuple[tuple[str, str], ...]:
-    """Returns gRPC metadata that carries the current span to the next service."""
+def inject_context(span: Span | None = None) -> tuple[tuple[str, str], ...]:
+    """Returns gRPC metadata that carries `span`, or else the current one, to the next service."""
     carrier: dict[str, str] = {}
-    _PROPAGATOR.inject(carrier)
+    _PROPAGATOR.inject(carrier, None if span is None else trace.set_span_in_context(span))
     return tuple(carrier.items())
 
 
