@@ -17,7 +17,7 @@ SPAN = st.builds(
     start_ns=st.integers(0, 2**64 - 1),
     end_ns=st.integers(0, 2**64 - 1),
     failed=st.booleans(),
-    attributes=st.dictionaries(st.text(max_size=3), st.text(max_size=200), max_size=2),
+    encoded=st.binary(max_size=400),
 )
 BOUNDS = st.builds(
     Bounds, traces=st.integers(1, 4), spans_per_trace=st.integers(1, 4), total_bytes=st.integers(0, 10_000)

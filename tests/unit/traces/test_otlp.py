@@ -104,6 +104,34 @@ def test_deep_and_long_values_are_cut():
     )
 
 
+def test_of_a_huge_span_only_what_is_shown_is_kept():
+    short = KeyValue(key="tiermesh.tier", value=AnyValue(string_value="l1"))
+    long = [KeyValue(key=f"k{n}", value=AnyValue(string_value="问" * 50_000)) for n in range(3)]
+    record = read_one(
+        attributes=[short, *long],
+        status=Status(code=Status.STATUS_CODE_ERROR, message="x" * 50_000),
+        events=[Span.Event(name="e" * 50_000)],
+    )
+    assert record.size_bytes < 60_000
+    assert record.attributes["tiermesh.tier"] == "l1"
+    assert record.attributes["k2"] == "问" * 4096
+    assert record.attributes["otel.status_description"] == "x" * 4096
+    assert record.failed
+
+
+def test_attributes_are_the_same_whether_a_span_was_huge_or_not():
+    several = [
+        KeyValue(key="n", value=AnyValue(int_value=2)),
+        KeyValue(key="reasons", value=AnyValue(array_value=ArrayValue(values=[AnyValue(string_value="简单")]))),
+        KeyValue(key="text", value=AnyValue(string_value="x" * 5000)),
+    ]
+    small = read_one(attributes=several).attributes
+    huge = read_one(
+        attributes=[*several, KeyValue(key="filler", value=AnyValue(bytes_value=bytes(100_000)))]
+    ).attributes
+    assert {key: value for key, value in huge.items() if key != "filler"} == small
+
+
 def test_a_parent_of_zeros_is_no_parent():
     assert read_one(parent_span_id=bytes(8)).parent_span_id == ""
 

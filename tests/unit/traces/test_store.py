@@ -5,7 +5,7 @@ from dataclasses import replace
 from tiermesh.traces.records import SpanRecord
 from tiermesh.traces.store import Bounds, TraceStore
 
-SPAN = SpanRecord("a" * 32, "1" * 16, "", "root", "router", "server", 1_000, 2_000, False, {})
+SPAN = SpanRecord("a" * 32, "1" * 16, "", "root", "router", "server", 1_000, 2_000, False)
 
 
 def span(trace="a", number=1, parent=0, **fields):
@@ -74,14 +74,14 @@ def test_spans_of_one_trace_are_bounded():
 def test_memory_is_bounded():
     store = make_store(traces=1000, total_bytes=20_000)
     for n in range(1, 200):
-        store.add([span(f"{n % 16:x}", number=n, attributes={"k": "v" * 1000})])
+        store.add([span(f"{n % 16:x}", number=n, encoded=b"v" * 1000)])
         assert store.size_bytes <= 20_000
     assert 1 <= len(store) < 16
 
 
 def test_a_single_trace_larger_than_all_memory_does_not_stay():
     store = make_store(total_bytes=1000)
-    store.add([span(attributes={"k": "v" * 2000})])
+    store.add([span(encoded=b"v" * 2000)])
     assert len(store) == 0
     assert store.size_bytes == 0
     store.add([span("b")])

@@ -6,13 +6,12 @@ no sense is counted and left out, and the rest of its request is kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
+from tiermesh.traces.attributes import LONGEST_TEXT, as_text, cut_attributes
 from tiermesh.traces.records import SpanRecord
 
 _TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
@@ -22,8 +21,8 @@ _KINDS = {
     trace_pb2.Span.SPAN_KIND_PRODUCER: "producer",
     trace_pb2.Span.SPAN_KIND_CONSUMER: "consumer",
 }
-_LONGEST_TEXT = 4096
-_DEEPEST = 8
+_LONGEST_SPAN_BYTES = 64 * 1024
+"""Of one whose attributes are kept as they came."""
 UNKNOWN_SERVICE = "unknown"
 
 
@@ -53,49 +52,28 @@ def _sound(span: Any) -> bool:
 
 
 def _record(span: Any, service: str) -> SpanRecord:
-    attributes = {item.key: _text(item.value)[:_LONGEST_TEXT] for item in span.attributes}
-    if span.status.message:
-        attributes["otel.status_description"] = span.status.message[:_LONGEST_TEXT]
+    # Neither is shown.
+    span.ClearField("events")
+    span.ClearField("links")
+    if span.ByteSize() > _LONGEST_SPAN_BYTES:
+        cut_attributes(span)
     return SpanRecord(
         trace_id=span.trace_id.hex(),
         span_id=span.span_id.hex(),
         # A parent of zeros is how some senders write "none".
         parent_span_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
-        name=span.name[:_LONGEST_TEXT],
+        name=span.name[:LONGEST_TEXT],
         service=service,
         kind=_KINDS.get(span.kind, "internal"),
         start_ns=span.start_time_unix_nano,
         end_ns=max(span.start_time_unix_nano, span.end_time_unix_nano),
         failed=span.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
-        attributes=attributes,
+        encoded=span.SerializeToString(),
     )
 
 
 def _service(attributes: Iterable[Any]) -> str:
     for item in attributes:
         if item.key == "service.name":
-            return _text(item.value)[:_LONGEST_TEXT] or UNKNOWN_SERVICE
+            return as_text(item.value)[:LONGEST_TEXT] or UNKNOWN_SERVICE
     return UNKNOWN_SERVICE
-
-
-def _text(value: common_pb2.AnyValue) -> str:
-    plain = _plain(value, 0)
-    if isinstance(plain, str):
-        return plain
-    return "" if plain is None else json.dumps(plain, ensure_ascii=False)
-
-
-def _plain(value: common_pb2.AnyValue, depth: int) -> Any:
-    """Returns a value as JSON has it. Deep nesting is cut: it comes from outside and recursion has a limit."""
-    which = value.WhichOneof("value")
-    if which is None:
-        return None
-    if depth > _DEEPEST:
-        return "…"
-    if which == "array_value":
-        return [_plain(item, depth + 1) for item in value.array_value.values]
-    if which == "kvlist_value":
-        return {item.key: _plain(item.value, depth + 1) for item in value.kvlist_value.values}
-    if which == "bytes_value":
-        return value.bytes_value.hex()
-    return getattr(value, which)

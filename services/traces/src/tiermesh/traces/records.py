@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from opentelemetry.proto.trace.v1 import trace_pb2
+from tiermesh.traces.attributes import read_attributes
+
 _OVERHEAD_BYTES = 600
 """Of one record's objects, measured with tracemalloc; its text comes on top."""
 
@@ -26,10 +29,15 @@ class SpanRecord:
     """Nanoseconds since the Unix epoch."""
     end_ns: int
     failed: bool
-    attributes: Mapping[str, str]
+    encoded: bytes = b""
+    """The OTLP span that it was, for what is read only when somebody looks at it: of most spans nobody does."""
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Its attributes as text."""
+        return read_attributes(trace_pb2.Span.FromString(self.encoded))
 
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
-        text = len(self.name) + sum(len(key) + len(value) for key, value in self.attributes.items())
-        return _OVERHEAD_BYTES + 150 * len(self.attributes) + text
+        return _OVERHEAD_BYTES + len(self.name) + len(self.encoded)
