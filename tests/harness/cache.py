@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.rpc import call_unary, open_channel, open_server
 from tiermesh.shared.telemetry import Tracing
 from tiermesh.shared.testing import recorded_tracing
@@ -61,6 +62,15 @@ class RunningCache:
         """Forgets answers."""
         request = cache_pb2.InvalidateRequest(tenant=tenant, fingerprint=fingerprint)
         return (await self.call("Invalidate", request)).removed_count
+
+
+async def confirmed(invalidation: Awaitable[object]) -> bool:
+    """Whether an invalidation went through: where it did not its caller is told, and tries again."""
+    try:
+        await invalidation
+    except Unavailable:
+        return False
+    return True
 
 
 def cache_config(**cache: object) -> TiermeshConfig:

@@ -46,6 +46,13 @@ class Node:
             self._process.wait()
             self._process = None
 
+    def replicated(self) -> bool:
+        """Waits until its replica has all that it has."""
+        with redis.Redis(port=self.port, socket_timeout=30) as client:
+            # WAIT is about what came before it on its own connection: without this, nothing.
+            client.ping()
+            return client.execute_command("WAIT", 1, 20_000) == 1
+
     def say(self, *words: object) -> object:
         """Sends a command to this very node."""
         with redis.Redis(port=self.port, socket_timeout=20) as client:

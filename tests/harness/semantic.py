@@ -66,13 +66,28 @@ class FakeChangeLog:
         self.changes: list[bytes] = []
         self.questions: list[Mapping[bytes, bytes]] = []
         self.down = False
+        self.heard: dict[str, int] = {}
+        self.is_waited_for = False
+        """Whether replicas that have said something are waited for; they never cease to be."""
         self.grown = asyncio.Event()
 
-    async def append_change(self, key: bytes) -> None:
+    async def append_change(self, key: bytes) -> bytes:
         """Says that an answer changed."""
         self._check()
         self.changes.append(key)
         self.grown.set()
+        return str(len(self.changes)).encode()
+
+    async def say_heard(self, replica: str, changes_until: bytes, *, holds_ms: int) -> None:
+        """Says what a replica has applied."""
+        del holds_ms
+        self._check()
+        self.heard[replica] = int(changes_until)
+
+    async def count_behind(self, position: bytes) -> int:
+        """Returns how many have not heard yet, of those that a test wants to be waited for."""
+        self._check()
+        return sum(heard < int(position) for heard in self.heard.values()) if self.is_waited_for else 0
 
     async def append_questions(self, questions: Sequence[Mapping[bytes, bytes]]) -> None:
         """Says that questions were answered."""
@@ -100,7 +115,8 @@ class FakeChangeLog:
         return LogPage(
             [(str(n + 1).encode(), self.changes[n]) for n in range(changes, len(self.changes))],
             [(str(n + 1).encode(), self.questions[n]) for n in range(questions, len(self.questions))],
-            reset,
+            is_awaited=changes < len(self.changes),
+            is_reset=reset,
         )
 
     def _check(self) -> None:

@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from harness.cache import RunningCache
+from harness.cache import RunningCache, confirmed
 from harness.eventually import eventually
+from harness.ports import free_port_base
 from harness.redis import real_redis
 from harness.semantic import answered, ask, name
 from harness.service import service_process
@@ -168,3 +171,42 @@ def test_a_cache_without_a_semantic_tier_loads_none_of_its_packages():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_what_one_process_forgets_no_other_gives_even_one_that_was_held_up(tmp_path, redis_server):
+    """The other one has the answer in its own memory, and does not run while it is forgotten."""
+    port = free_port_base()
+    with recorded_tracing() as tracing:
+        async with AsyncExitStack() as stack:
+            caches, processes = [], []
+            for number in range(2):
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                processes.append(await stack.enter_async_context(start(folder, port + number, redis_server.url)))
+                channel = await stack.enter_async_context(open_channel(f"127.0.0.1:{port + number}"))
+                await health_pb2_grpc.HealthStub(channel).Check(
+                    health_pb2.HealthCheckRequest(), timeout=60, wait_for_ready=True
+                )
+                caches.append(RunningCache(cache_pb2_grpc.CacheServiceStub(channel), tracing, channel))
+            first, second = caches
+            await eventually(first.store)
+
+            def reads():
+                with redis_server.client() as client:
+                    return client.info("commandstats").get("cmdstat_mget", {}).get("calls", 0)
+
+            async def in_memory():
+                await second.result()
+                before = reads()
+                return await second.result() == "HIT_EXACT" and reads() == before
+
+            await eventually(in_memory)
+            processes[1].process.send_signal(signal.SIGSTOP)
+            await eventually(lambda: confirmed(first.invalidate()))
+            processes[1].process.send_signal(signal.SIGCONT)
+            assert await second.result() != "HIT_EXACT"
+            for _ in range(10):
+                await eventually(first.store)
+                await eventually(in_memory)
+                await eventually(lambda: confirmed(first.invalidate()))
+                assert await second.result() != "HIT_EXACT"

@@ -163,7 +163,7 @@ async def test_a_node_that_goes_takes_only_its_own_answers_and_its_replica_bring
     there, *_ = questions_on(2, tenant)
     for text in (lost, there):
         await stored(cache, text, tenant)
-    assert cluster.nodes[0].say("WAIT", 1, 20_000) == 1
+    assert await asyncio.to_thread(cluster.nodes[0].replicated)
     cluster.nodes[0].kill()
     # Never an error: a kind of miss, whatever the client is at just now.
     assert await cache.result(lost, tenant) in {"MISS", "STORE_UNAVAILABLE"}

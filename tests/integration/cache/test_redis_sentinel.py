@@ -7,7 +7,7 @@ import time
 
 import pytest
 from harness.answers import fingerprint, make_answer
-from harness.cache import running_cache
+from harness.cache import confirmed, running_cache
 from harness.eventually import eventually
 from harness.redis_sentinel import real_sentinel
 from harness.two_routers import joined, read, two_routers
@@ -72,15 +72,6 @@ async def test_a_failover_is_a_kind_of_miss_in_time_and_what_was_forgotten_stays
     assert has(redis.replica, "after")
     await eventually(lambda: confirmed(cache.invalidate()))
     assert (await cache.lookup("kept")).result in MISSES
-
-
-async def confirmed(invalidation):
-    """Whether an invalidation went through: a caller is told where it did not, and tries again."""
-    try:
-        await invalidation
-    except Unavailable:
-        return False
-    return True
 
 
 async def test_a_primary_that_is_replaced_while_it_lives_is_left(redis, cache):

@@ -99,7 +99,7 @@ async def test_a_hit_claims_nothing_and_a_store_ends_the_claim(cache, redis_serv
         assert not client.keys("tiermesh:run:*")
 
 
-async def test_answers_that_come_together_are_stored_told_and_their_claims_ended_in_one_step(redis_server):
+async def test_answers_that_come_together_are_stored_told_and_their_claims_ended(redis_server):
     async with AsyncExitStack() as stack:
         store, waiting = [await stack.enter_async_context(open_redis_store(redis_server.url)) for _ in range(2)]
         log = RedisLog(store.client, max_questions=9)
@@ -120,9 +120,7 @@ async def test_answers_that_come_together_are_stored_told_and_their_claims_ended
             for text, found in zip(texts, looked, strict=True)
         ]
         with redis_server.client() as client:
-            before = client.info("commandstats")["cmdstat_evalsha"]["calls"]
             stored = await cache.call("BatchStore", cache_pb2.BatchStoreRequest(requests=requests))
-            assert client.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 1
             assert [each.stored for each in stored.responses] == [n != 3 for n in range(8)]
             told = [fields[b"key"] for _, fields in client.xrange(CHANGES)]
             assert len([key for key in told if key.startswith(place_of("local", b"\0" * 32).entry[:20])]) == 8

@@ -1,8 +1,16 @@
-"""Follows what the replicas tell each other, so that any of them answers alike."""
+"""Follows what the replicas tell each other, so that any of them answers alike.
+
+    say how far ─► wait for more ─► apply ─► say how far, if somebody waits for that, or now and then ─► ...
+
+What a replica says holds for a moment only, and it answers from memory for no longer than that. So whoever forgets an
+answer can wait until no replica gives it any more: each has said that it has heard, or its moment is over.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import secrets
 from collections.abc import Mapping
 
 from tiermesh.cache.local import LocalAnswers
@@ -17,6 +25,10 @@ _log = get_logger(__name__)
 _WAIT_MS = 200
 _CURRENT_S = 1.0
 """Silence after which this replica may have missed something."""
+_SAY_S = 0.2
+"""How often it says how far it has heard where nobody waits for that."""
+_HOLDS_MS = 1_100
+"""How long what is said holds, by the store's clock: longer than `_CURRENT_S`, should the clocks differ a little."""
 _PAUSE_S = 0.2
 _START = b"0"
 
@@ -36,6 +48,9 @@ class Follower:
         self._local = local
         self._index = index
         self._clock = clock
+        self._name = secrets.token_hex(8)
+        self._said_at = -math.inf
+        self._is_awaited = False
         self._heard_at: float | None = None
         self._changes = _START
         self._questions = _START
@@ -65,6 +80,11 @@ class Follower:
         Raises:
             Unavailable: the log does not answer.
         """
+        if self._is_awaited or self._clock.monotonic() - self._said_at >= _SAY_S:
+            # From before it is said: the moment must be over here before it is over there.
+            began = self._clock.monotonic()
+            await self._log.say_heard(self._name, self._changes, holds_ms=_HOLDS_MS)
+            self._said_at, self._is_awaited = began, False
         page = await self._log.read(self._changes, self._questions, wait_ms=wait_ms)
         if page.is_reset:
             self.lost()
@@ -81,7 +101,8 @@ class Follower:
             # Rebuilding must not keep lookups waiting.
             if len(page.questions) > 1:
                 await asyncio.sleep(0)
-        self._heard_at = self._clock.monotonic()
+        self._is_awaited = page.is_awaited
+        self._heard_at = self._said_at
         return len(page.changes) + len(page.questions)
 
     def lost(self) -> None:

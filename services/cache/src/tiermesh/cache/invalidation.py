@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +23,9 @@ _INSIST_S = 1.0
 _SWAPS = 5
 """Tries to change a generation that others change at the same time."""
 _SWEEP_S = 2.0
+_HEARD_S = 3.0
+"""Longest wait for the other replicas; one that is gone is waited for as long as it might answer from memory, which is less."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.02
 
 
 class Invalidation:
@@ -123,10 +127,24 @@ class Invalidation:
         if self._local is not None:
             self._local.drop_prefix(key) if key.endswith(b":") else self._local.drop(key)
         if self._log is not None:
-            await self._insist(partial(self._log.append_change, key), budget)
+            position = await self._insist(partial(self._log.append_change, key), budget)
+            await self._until_heard(self._log, position, budget.child(cap=_HEARD_S))
         if not await self._insist(self._store.secure, budget):
             # In force now; but a failover might bring back what was forgotten.
             raise Unavailable("a replica of the answer store has not confirmed in time that it forgets, too; try again")
+
+    async def _until_heard(self, log: ChangeLog, position: bytes, budget: Budget) -> None:
+        """Waits until no replica answers from a memory that has not heard of a change.
+
+        Raises:
+            Unavailable: one still may.
+        """
+        pause_s = _FIRST_PAUSE_S
+        while await self._insist(partial(log.count_behind, position), budget):
+            if budget.remaining() <= pause_s:
+                raise Unavailable("a replica of the cache has not heard in time what it is to forget; try again")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _insist(self, operation: Callable[[], Coroutine[Any, Any, _T]], budget: Budget) -> _T:
         return await self._access.run(operation, budget=budget, cap_s=_INSIST_S, insist=True)

@@ -144,8 +144,19 @@ class RunBoard(Protocol):
 class ChangeLog(Protocol):
     """What replicas tell each other. Raises `Unavailable` like the store."""
 
-    async def append_change(self, key: bytes) -> None:
-        """Says that an answer changed or is gone, or those of a whole tenant: `key` is then its prefix."""
+    async def append_change(self, key: bytes) -> bytes:
+        """Says that an answer is gone, or those of a whole tenant: `key` is then its prefix.
+
+        Returns its position, for which somebody waits: see `count_behind`.
+        """
+        ...
+
+    async def say_heard(self, replica: str, changes_until: bytes, *, holds_ms: int) -> None:
+        """Says that a replica has applied all changes up to a position, and answers from memory for `holds_ms` at most."""
+        ...
+
+    async def count_behind(self, position: bytes) -> int:
+        """Returns how many replicas may still answer from memory without having heard of a change."""
         ...
 
     async def append_questions(self, questions: Sequence[Mapping[bytes, bytes]]) -> None:
@@ -168,6 +179,8 @@ class LogPage:
     """Position and key of each."""
     questions: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
     """Position and fields of each."""
+    is_awaited: bool = False
+    """Whether somebody waits until these changes have been heard."""
     is_reset: bool = False
     """Whether what was heard before may be forgotten by the store."""
 

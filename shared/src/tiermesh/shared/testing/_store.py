@@ -50,7 +50,7 @@ class FakeAnswerStore:
         self.answering.set()
         self.calls = 0
         """Operations begun."""
-        self.on_change: Callable[[bytes], Awaitable[None]] | None = None
+        self.on_change: Callable[[bytes], Awaitable[object]] | None = None
         """Called with the key of each answer that is filed and that other replicas are to hear of."""
         self._scanned: list[bytes] = []
 
