@@ -103,15 +103,6 @@ async def test_other_earlier_turns_or_system_prompt_miss(cache):
         assert name(await ask(cache, "How high is the tower?", partition=partition)) == "MISS"
 
 
-@pytest.mark.parametrize(
-    "params",
-    ["max_tokens", "stop", "n", "seed", "temperature", "no temperature", "tools", "tool_choice", "response_format"],
-)
-async def test_other_params_are_another_partition(cache, params):
-    await known(cache, "How tall is the tower?", partition="plain")
-    assert name(await ask(cache, "How tall is the tower?", partition=f"plain, {params}")) == "MISS"
-
-
 async def test_tenants_never_share(cache):
     await known(cache, "How do I renew my library card?", tenant="a")
     assert name(await ask(cache, "How can I renew my library card?", tenant="a")) == "HIT_SEMANTIC"
