@@ -47,7 +47,7 @@ check: env ## Format, lint, types, layers, contracts, generated code
 	@echo "check: format";         $(BIN)/ruff format --check --quiet . || { echo "run \`make format\`" >&2; exit 1; }
 	@echo "check: lint";           $(BIN)/ruff check --quiet .
 	@echo "check: types";          $(BIN)/mypy --no-error-summary $(PACKAGES:%=-p tiermesh.%)
-	@echo "check: types (benchmarks/routing, training)"; MYPYPATH=services/classifier/training:benchmarks $(BIN)/mypy --no-error-summary -m design -m fit -m heads -m train -m generate -m routing_eval -m classifier_rules -p routing
+	@echo "check: types (benchmarks/routing, training)"; MYPYPATH=services/classifier/training:benchmarks $(BIN)/mypy --no-error-summary -m design -m fit -m heads -m subjects_fit -m train -m generate -m routing_eval -m classifier_rules -p routing
 	@echo "check: types (mesh/bootstrap)"; MYPYPATH=mesh $(BIN)/mypy --no-error-summary -p bootstrap
 	@echo "check: import layers";  out=$$($(BIN)/lint-imports) || { echo "$$out" >&2; exit 1; }
 	@echo "check: rules";          $(BIN)/tiermesh rules lint --strict --quiet mesh/profiles/rules.yaml

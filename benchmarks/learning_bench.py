@@ -4,8 +4,8 @@
     python benchmarks/learning_bench.py --data FOLDER
 
 - models: `tiermesh report models` on the outcomes, by the classifier's task types and by data set
-- thresholds: `tiermesh calibrate-thresholds` from a log in which each request was answered by one tier, and what the
-  threshold that it chose does to *all* outcomes, which the log did not show
+- thresholds: `tiermesh calibrate-thresholds` on half of the prompts, as an evaluation set and as a log in which each
+  request was answered by one tier, and what the threshold that it chose does to the other half
 - drift: false alarms on requests of the reference's own kind, and from which share of another kind on it is seen
 - cost: of a record in the router, in the log, and on disk
 
@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,13 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 from harness.outcomes import make_record  # noqa: E402 -- the harness is not installed
 from harness.router import running_router  # noqa: E402 -- likewise
-from learning.traffic import STRONG, WEAK, Asked, as_log, classify, evaluation_rows  # noqa: E402
+from learning.traffic import ANSWER_TOKENS, STRONG, WEAK, Asked, as_log, classify, evaluation_rows  # noqa: E402
 from tiermesh.client.cli._app import make_app  # noqa: E402
 from tiermesh.outcomes.adapters.sqlite import open_outcomes  # noqa: E402
 from tiermesh.outcomes.drift.features import features_of  # noqa: E402
 from tiermesh.outcomes.drift.measure import DRIFT, OK, Marks, measure  # noqa: E402
 from tiermesh.outcomes.drift.reference import count_window, make_reference  # noqa: E402
-from tiermesh.shared.config import load_config  # noqa: E402
+from tiermesh.shared.config import TierConfig, load_config  # noqa: E402
 from tiermesh.shared.outcomes import write_outcome  # noqa: E402
 
 OUT = ROOT / "benchmarks" / "out"
@@ -52,6 +52,12 @@ tiers:
   - {{name: {STRONG}, backend: simulated, price_in: 24.7, price_out: 24.7}}
 """
 WINDOW = 2000
+TARGETS = (
+    ("--target-strong-share", "0.2"),
+    ("--target-strong-share", "0.5"),
+    ("--target-quality", "0.9"),
+    ("--target-quality", "0.98"),
+)
 PARTS = ("models", "thresholds", "drift", "cost")
 
 
@@ -79,7 +85,9 @@ def main() -> int:
         "cost": cost,
     }
     for name in chosen:
+        began = time.monotonic()
         found[name] = parts[name]()
+        print(f"{name}: {time.monotonic() - began:.0f} s\n", flush=True)
         # After every part, so that one that is broken off loses only itself.
         out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"\nwrote {out}")
@@ -100,52 +108,80 @@ def models(asked: Sequence[Asked], config: Path) -> dict[str, Any]:
 
 
 def thresholds(asked: Sequence[Asked], config: Path) -> list[dict[str, Any]]:
-    """Chooses thresholds from logs, and holds what they promise against all outcomes."""
+    """Chooses thresholds from half of the prompts, and holds what they promise against the other half."""
+    order = list(asked)
+    random.Random(0).shuffle(order)
+    first, held_out = order[: len(order) // 2], order[len(order) // 2 :]
+    # What a log is like: how many answers of the other tier it has, and how many were judged.
+    sources: dict[str, tuple[float, float] | None] = {
+        "evaluation set": None,
+        "log, 20% explored, all judged": (0.2, 1.0),
+        "log, 2% explored, 20% judged": (0.02, 0.2),
+    }
     found = []
-    print("threshold from a log            share promised  true   quality promised  true   judged answers")
-    for option, target in (
-        ("--target-strong-share", "0.2"),
-        ("--target-strong-share", "0.5"),
-        ("--target-quality", "0.9"),
-        ("--target-quality", "0.98"),
-    ):
-        for exploration, judged_share in ((0.02, 0.2), (0.2, 1.0)):
-            dice = random.Random(1)
-            log = as_log(asked, threshold=0.5, exploration=exploration, judged_share=judged_share, dice=dice)
-            with tempfile.TemporaryDirectory() as folder:
-                path, change = Path(folder) / "log.jsonl", OUT / "threshold.yaml"
-                path.write_text("".join(write_outcome(record) + "\n" for record in log), encoding="utf-8")
-                base = [
-                    "calibrate-thresholds",
-                    str(path),
-                    "--config",
-                    str(config),
-                    option,
-                    target,
-                    "--out",
-                    str(change),
-                ]
-                run(*base)
-            text = change.read_text(encoding="utf-8")
-            chosen = load_config(change).tier(WEAK).max_complexity
-            promised = [float(part.split("%")[0].split()[-1]) / 100 for part in text.split("\n")[1:3]]
-            strong = [each.judged.complexity > chosen for each in asked]
-            quality = statistics.mean(each.strong if up else each.weak for each, up in zip(asked, strong, strict=True))
-            row = {
-                "target": f"{option} {target}",
-                "exploration": exploration,
-                "judged_share": judged_share,
-                "max_complexity": chosen,
-                "strong_share": {"promised": promised[0], "true": statistics.mean(strong)},
-                "quality": {"promised": promised[1], "true": quality},
-                "quality_of_strong": statistics.mean(each.strong for each in asked),
-            }
-            found.append(row)
-            print(
-                f"{row['target']:<28}    {promised[0]:>13.1%} {row['strong_share']['true']:>6.1%}"
-                f" {promised[1]:>17.1%} {quality:>6.1%}   {judged_share:.0%}, {exploration:.0%} explored"
-            )
+    print(
+        f"from {len(first)} prompts, on {len(held_out)} others; expected | found, cost as a share of the strong tier's"
+    )
+    for name, log in sources.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "outcomes.jsonl"
+            path.write_text("".join(line + "\n" for line in _lines(first, log)), encoding="utf-8")
+            for option, target in TARGETS:
+                row = {"from": name, "target": f"{option} {target}", **_promise(path, config, option, target, held_out)}
+                found.append(row)
+                told = ", ".join(
+                    f"{key} {row['expected'][key]:.1%} | {row['found'][key]:.1%}"
+                    for key in ("to strong", "quality", "cost")
+                )
+                print(f"{name:<30} {row['target']:<26} threshold {row['max_complexity']:.3f}  {told}")
     return found
+
+
+def _lines(asked: Sequence[Asked], log: tuple[float, float] | None) -> Iterator[str]:
+    """Yields an evaluation set, or records of a log by its exploration and the share of answers that were judged."""
+    if log is None:
+        for each in asked:
+            yield json.dumps(
+                {
+                    "complexity": each.judged.complexity,
+                    "weak_correct": each.weak,
+                    "strong_correct": each.strong,
+                    "task_type": each.judged.task_type,
+                    "prompt_tokens": each.prompt_tokens,
+                    "answer_tokens": ANSWER_TOKENS,
+                }
+            )
+        return
+    records = as_log(asked, threshold=0.5, exploration=log[0], judged_share=log[1], dice=random.Random(1))
+    yield from map(write_outcome, records)
+
+
+def _promise(path: Path, config: Path, option: str, target: str, held_out: Sequence[Asked]) -> dict[str, Any]:
+    """Returns what a chosen threshold promises, and what it does to prompts that had no part in it."""
+    words = ["calibrate-thresholds", str(path), "--config", str(config), option, target]
+    said = json.loads(run(*words, "--json"))
+    strong = [each.judged.complexity > said["max_complexity"] for each in held_out]
+    best = statistics.mean(each.strong for each in held_out)
+    right = statistics.mean(each.strong if up else each.weak for each, up in zip(held_out, strong, strict=True))
+    weak, dear = (load_config(config).tier(name) for name in (WEAK, STRONG))
+    cost = sum(_cost(dear if up else weak, each) for each, up in zip(held_out, strong, strict=True))
+    return {
+        "max_complexity": said["max_complexity"],
+        "expected": {
+            "to strong": said["strong_share"],
+            "quality": said["quality"] / said["quality_of_large"],
+            "cost": said["cost"] / said["cost_of_large"],
+        },
+        "found": {
+            "to strong": statistics.mean(strong),
+            "quality": right / best,
+            "cost": cost / sum(_cost(dear, each) for each in held_out),
+        },
+    }
+
+
+def _cost(tier: TierConfig, each: Asked) -> float:
+    return tier.price_in * each.prompt_tokens + tier.price_out * ANSWER_TOKENS
 
 
 def drift(asked: Sequence[Asked], trials: int) -> dict[str, Any]:

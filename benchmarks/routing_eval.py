@@ -5,8 +5,9 @@
 
 Reads `routellm/outcomes.jsonl` (was the weak model right, was the strong one) and `clinc150/data_full.json` below
 `--data`. Every score is for a prompt that the router was not fitted to: five folds inside each set, identical prompts
-in one fold; across sets, fitted to the whole of the other. Writes benchmarks/out/routing.json and one plot for each
-setting (PNG and SVG) beside it. Then label matching by examples, and the bandit on the outcomes as a stream.
+in one fold; across sets, fitted to the whole of the other. Whatever a router chooses, it chooses within the prompts that it is
+fitted to. Writes benchmarks/out/routing.json and one plot for each setting (PNG and SVG) beside it. Then label matching
+by examples, and the bandit on the outcomes as a stream.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "services" / "classifier" / "training")]
 
 import numpy as np  # noqa: E402 -- after the number of threads
+from routing.embeddings import embed  # noqa: E402 -- not installed
 from routing.intents import measure_intents  # noqa: E402 -- not installed
 from routing.latency import measure_latency  # noqa: E402 -- not installed
 from routing.measures import Floats, Measured, measure  # noqa: E402 -- not installed
@@ -37,11 +39,16 @@ from routing.outcomes import FOLDS, Outcomes, read_outcomes  # noqa: E402 -- not
 from routing.plots import draw  # noqa: E402 -- not installed
 from routing.routers import Reader, Router, make_routers  # noqa: E402 -- not installed
 from routing.stream import measure_stream  # noqa: E402 -- not installed
+from subjects_fit import fit_subjects  # noqa: E402 -- not installed
+from tiermesh.classifier.model.subjects import Subjects  # noqa: E402 -- after the number of threads
 
 OUT = ROOT / "benchmarks" / "out" / "routing.json"
 RULES = ROOT / "mesh" / "profiles" / "rules.yaml"
 PROFILE = ROOT / "mesh" / "profiles" / "local.yaml"
 SEED = 0
+FITTED_FOR_LATENCY = 3000
+"""Prompts that are enough for a second opinion of full size: how long one takes does not depend on what it says."""
+BEGAN = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         help="settings to measure, such as `mmlu`, `clinc` or `stream`; all by default",
     )
-    parser.add_argument("--latency-rounds", type=int, default=1000)
+    parser.add_argument(
+        "--embeddings",
+        action="store_true",
+        help="also rank by sentence embeddings, alone and beside the model; embedding all prompts takes minutes, once",
+    )
+    parser.add_argument("--latency-rounds", type=int, default=500)
     options = parser.parse_args(arguments)
     outcomes = options.data / "routellm" / "outcomes.jsonl"
     if not outcomes.is_file():
@@ -100,6 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         only=options.only,
         apart=not options.plain_folds,
         rounds=options.latency_rounds,
+        with_embeddings=options.embeddings,
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
@@ -114,14 +127,22 @@ def evaluate(
     skip: Sequence[str] = (),
     only: Sequence[str] = (),
     apart: bool = True,
-    rounds: int = 1000,
+    rounds: int = 500,
+    with_embeddings: bool = False,
 ) -> dict[str, Any]:
     """Returns the whole report."""
     sets = read_outcomes(data / "routellm" / "outcomes.jsonl")
-    # Before the memory is full of matrices, and first, so that a broken package is found at once.
-    latency = measure_latency([prompt for one in sets.values() for prompt in one.prompts], RULES, rounds)
+    reader = Reader(lambda done: _say(f"  read {done} prompts") if done % 5000 == 0 else None)
+    # First, so that a broken package is found at once.
+    latency = measure_latency(
+        [prompt for one in sets.values() for prompt in one.prompts], RULES, rounds, _subjects(reader, sets)
+    )
     _say(f"latency {latency}")
-    routers = make_routers(Reader(lambda done: _say(f"  read {done} prompts") if done % 5000 == 0 else None))
+    embeddings = None
+    if with_embeddings:
+        plots.mkdir(parents=True, exist_ok=True)
+        embeddings = {name: embed(one.prompts, plots / f"minilm_{name}.npz", _say) for name, one in sets.items()}
+    routers = make_routers(reader, embeddings)
     report: dict[str, Any] = {}
     for setting in settings_of(sets):
         if only and setting.name not in only:
@@ -146,8 +167,20 @@ def evaluate(
             _say(f"stream {name} {report['stream'][name]}")
     report["latency_ms"] = latency
     report["folds"] = "identical prompts together" if apart else "plain"
+    report["took_s"], report["processor_s"] = round(time.monotonic() - BEGAN), round(time.process_time())
     report["machine"] = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine()}
     return report
+
+
+def _subjects(reader: Reader, sets: dict[str, Outcomes]) -> Subjects | None:
+    """Returns a second opinion of full size, for the latency alone."""
+    outcomes = max(sets.values(), key=lambda one: len(set(one.topics)))
+    rows = np.random.default_rng(SEED).permutation(len(outcomes.prompts))[:FITTED_FOR_LATENCY]
+    topics = [outcomes.topics[at] for at in rows]
+    if len(set(topics)) < 2:
+        return None
+    right = np.stack([outcomes.weak[rows], outcomes.strong[rows]], axis=1)
+    return fit_subjects(reader.texts(outcomes)[rows], right, topics)
 
 
 def _entry(one: Measured) -> dict[str, Any]:
@@ -172,7 +205,7 @@ def _title(setting: Setting) -> str:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    print(f"{time.monotonic() - BEGAN:4.0f} s, {time.process_time():4.0f} s of the processor  {line}", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ COLOURS = {
     "length": "#2b6cb0",
     "random": "#718096",
     "oracle": "#a0aec0",
+    "minilm": "#805ad5",
+    "tiermesh_minilm": "#b83280",
 }
 
 

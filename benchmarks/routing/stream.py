@@ -1,9 +1,11 @@
 """The bandit on recorded outcomes as a stream of requests, beside the static policy, and what a replay says of both.
 
 Every request is seen as the router sees it: judged by the shipped rules and the built-in model, whose heads have seen none of
-these outcomes. The static policy is that of `mesh/profiles/local.yaml`. The bandit decides, is told only how the tier that it
-asked did, and learns every hundred requests. Since the outcomes of both models are known, so is the better one: a request is
-*misrouted* that does not go to the tier of higher worth (the small one where it is right or both are wrong).
+these outcomes. The static policy is that of `mesh/profiles/local.yaml`, as shipped, and with the threshold that
+`tiermesh calibrate-thresholds` chooses from the first fifth of the stream, in force from there on. The bandit decides beside either,
+is told only how the tier that it asked did, and learns every hundred requests. Since the outcomes of both models are known,
+so is the better one: a request is *misrouted* that does not go to the tier of higher worth (the small one where it is right
+or both are wrong).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 from tiermesh.classifier.features import Turn, read_features
 from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.model import LinearModel, load_builtin
+from tiermesh.client.thresholds import Known, Price
+from tiermesh.client.thresholds import choose as choose_threshold
 from tiermesh.shared.bandit import Option, Posterior, Seen, choose, context_of
 from tiermesh.shared.bandit.choice import Settings
 from tiermesh.shared.bandit.learning import Lesson, learn
@@ -37,8 +41,10 @@ WINDOWS = 20
 """Parts of the stream for which misrouting is told."""
 EVERY = 100
 """Requests between two lessons."""
-BOLDER = 0.1
-"""Exploration of a second bandit, for what more of it is worth; the configuration's default is 2%."""
+WARM_UP = 0.2
+"""Share of the stream that the static policy is calibrated on, both models' outcomes known; misrouting is told after it."""
+TARGET_QUALITY = 0.9
+"""What it is calibrated to: share of the large model's right answers."""
 LOG_EXPLORATION = 0.05
 """Share of requests on which the log for the replay tries the other tier."""
 
@@ -47,6 +53,7 @@ LOG_EXPLORATION = 0.05
 class Asked:
     """One request of the stream."""
 
+    complexity: float
     context: NDArray[np.float64]
     options: tuple[Option, ...]
     static: str
@@ -68,13 +75,15 @@ def measure_stream(outcomes: Outcomes, profile: Path, plots: Path, *, seed: int 
     config = load_config(profile)
     settings = settings_of(config)
     stream = _stream(outcomes, config, seed)
+    calibrated, threshold = _calibrated(stream)
     bandit, explored = _run(stream, settings, seed)
-    bolder, bolder_explored = _run(stream, replace(settings, exploration=BOLDER), seed)
     small = stream[0].options[0].tier
     policies = {
         "static": [request.static for request in stream],
+        "static_calibrated": [request.static for request in calibrated],
         "bandit": bandit,
-        "bandit_exploring_more": bolder,
+        "bandit_calibrated": _run(calibrated, settings, seed)[0],
+        "bandit_without_floor": _run(stream, replace(settings, floor=0.0), seed)[0],
         "always_small": [small] * len(stream),
     }
     wrong = {
@@ -85,19 +94,20 @@ def measure_stream(outcomes: Outcomes, profile: Path, plots: Path, *, seed: int 
     figures: dict[str, Any] = {
         "requests": len(stream),
         "explored": round(explored / len(stream), 4),
-        "explored_more": round(bolder_explored / len(stream), 4),
+        "calibrated_max_complexity": round(threshold, 4),
         "windows": {name: [round(float(one[at].mean()), 4) for at in windows] for name, one in wrong.items()},
     }
     for name, chosen in policies.items():
-        one = wrong[name]
-        pairs = list(zip(chosen, stream, strict=True))
+        one, fifth = wrong[name], len(stream) // 5
+        last = list(zip(chosen, stream, strict=True))[-fifth:]
         figures[name] = {
             "misrouted": _share(one),
-            "misrouted_first": _share(one[: len(one) // 5]),
-            "misrouted_last": _share(one[-(len(one) // 5) :]),
-            "right": round(float(np.mean([request.right[tier] for tier, request in pairs])), 4),
-            "to_large": round(float(np.mean([tier != small for tier in chosen])), 4),
-            "worth": round(float(np.mean([request.worth(tier, settings) for tier, request in pairs])), 4),
+            "misrouted_first": _share(one[:fifth]),
+            "misrouted_last": _share(one[-fifth:]),
+            # Of the last fifth as well: what has been learnt by then is what there is to compare.
+            "right": round(float(np.mean([request.right[tier] for tier, request in last])), 4),
+            "to_large": round(float(np.mean([tier != small for tier, _ in last])), 4),
+            "worth": round(float(np.mean([request.worth(tier, settings) for tier, request in last])), 4),
         }
     figures["replay"] = _replayed(stream, settings, config, seed)
     _draw(outcomes.name, figures, len(stream), plots)
@@ -125,8 +135,19 @@ def _stream(outcomes: Outcomes, config: TiermeshConfig, seed: int) -> list[Asked
         # The kinds that the small tier is never asked for are a setting for weak models; the bandit may learn better.
         options = options_of(config.tiers, (small, large), seen, answer_tokens=config.router.default_answer_tokens)
         right = {small: float(outcomes.weak[at]), large: float(outcomes.strong[at])}
-        found.append(Asked(context_of(seen), options, small if fits else large, right))
+        found.append(Asked(judged.complexity, context_of(seen), options, small if fits else large, right))
     return found
+
+
+def _calibrated(stream: Sequence[Asked]) -> tuple[list[Asked], float]:
+    """Returns the stream with the calibrated static policy after the warm-up, and its threshold."""
+    small, large = (option.tier for option in stream[0].options)
+    warm_up = round(len(stream) * WARM_UP)
+    known = [Known(one.complexity, one.right[small], one.right[large]) for one in stream[:warm_up]]
+    # Kinds of work are left to the threshold: the profile's list of them is for a far weaker small model.
+    threshold = choose_threshold(known, Price(0, 0), Price(0, 0), target_quality=TARGET_QUALITY).max_complexity
+    moved = [replace(one, static=small if one.complexity <= threshold else large) for one in stream[warm_up:]]
+    return [*stream[:warm_up], *moved], threshold
 
 
 def _run(stream: Sequence[Asked], settings: Settings, seed: int) -> tuple[list[str], int]:
@@ -191,7 +212,14 @@ def _share(values: NDArray[np.float64]) -> list[float]:
 def _draw(name: str, figures: dict[str, Any], requests: int, folder: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     middle = (np.arange(WINDOWS) + 0.5) * requests / WINDOWS
-    colours = {"static": "#2b6cb0", "bandit": "#0b6e4f", "bandit_exploring_more": "#68a691", "always_small": "#718096"}
+    colours = {
+        "static": "#2b6cb0",
+        "static_calibrated": "#63b3ed",
+        "bandit": "#0b6e4f",
+        "bandit_calibrated": "#68a691",
+        "bandit_without_floor": "#c05621",
+        "always_small": "#718096",
+    }
     for policy, values in figures["windows"].items():
         style = "--" if policy == "always_small" else "-"
         axes.plot(middle, np.array(values) * 100, style, label=policy.replace("_", " "), color=colours[policy])

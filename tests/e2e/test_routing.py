@@ -1,5 +1,7 @@
 """Where requests go, in English and Chinese."""
 
+import json
+
 import pytest
 
 LONG = "The history of the river is long. " * 700
@@ -91,3 +93,15 @@ def test_simulated_answers_say_so(lite):
     assert "simulated" in answer["choices"][0]["message"]["content"].lower()
     got, _ = headers(lite[0], "hello")
     assert "x-tiermesh-simulated" not in got
+
+
+def test_thresholds_are_chosen_from_an_evaluation_set_of_prompts_alone(lite, tmp_path):
+    mesh, evaluation = lite[0], tmp_path / "evaluation.jsonl"
+    prompts = ["What is the capital of France?", "Write a Python function that merges two sorted lists."]
+    rows = [{"prompt": prompt, "weak_correct": at == 0, "strong_correct": True} for at, prompt in enumerate(prompts)]
+    evaluation.write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
+    words = ("calibrate-thresholds", str(evaluation), "--config", str(mesh.config_path), "--target-quality", "1")
+    told = json.loads(mesh.tiermesh(*words, "--json").stdout)
+    assert (told["requests"], told["strong_share"], told["quality"]) == (2, 0.5, 1.0)
+    assert told["cost_of_large"] > told["cost"] > 0
+    assert f"complexity: as the mesh at {mesh.target} judges now" in mesh.tiermesh(*words).stdout

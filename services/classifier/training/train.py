@@ -20,10 +20,12 @@ from fit import fit_ridge
 from heads import fit_elsewhere, fit_outcomes
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from subjects_fit import fit_subjects, opinions
 from tiermesh.classifier.features import Turn
 from tiermesh.classifier.judge import judge, sure, with_answer
 from tiermesh.classifier.model.grams import ROWS, WORD_ROWS
 from tiermesh.classifier.model.linear import ANSWER_TOLERANCE, COMPLEXITY_TOLERANCE, LinearModel, softmax
+from tiermesh.classifier.model.subjects import Subjects
 from tiermesh.classifier.model.weights import Weights, load_weights, save_weights
 from tiermesh.shared.rules import TaskName, load_rules
 
@@ -113,8 +115,10 @@ def train(rows: Rows, outcomes: Rows = (), *, elsewhere: bool = False) -> Weight
     seen = texts if not outcomes else joined(texts, read_texts([row["prompt"] for row in outcomes]))
     scaling = learn_scaling(seen, STRUCTURE_WEIGHT)
     table, bias = fit_ridge(weigh(texts, scaling, CHAR_WEIGHT), targets, STRENGTH)
+    subjects = None
     if outcomes:
-        table[:, -2:], bias[-2:], calibration[-2:] = _outcome_heads(outcomes, scaling, elsewhere=elsewhere)
+        found = _outcome_heads(outcomes, scaling, elsewhere=elsewhere)
+        table[:, -2:], bias[-2:], calibration[-2:], subjects = found
     bounds, inside = _bands(scores, targets, temperature, calibration)
     text_table = table[:ROWS].copy()
     text_table[WORD_ROWS:] *= CHAR_WEIGHT
@@ -133,33 +137,39 @@ def train(rows: Rows, outcomes: Rows = (), *, elsewhere: bool = False) -> Weight
         confidence_bounds=np.array(bounds, np.float32),
         confidence_in_band=np.array(inside, np.float32),
         facts={},
+        subjects=subjects,
     )
 
 
 def _outcome_heads(
     outcomes: Rows, scaling: Scaling, *, elsewhere: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64], list[tuple[float, float]]]:
-    """Fits the last two heads to outcomes, expressed in the scaling that the other heads use."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], list[tuple[float, float]], Subjects | None]:
+    """Fits the last two heads to outcomes, expressed in the scaling that the other heads use, and the second opinion."""
     texts = read_texts([row["prompt"] for row in outcomes])
     right = np.array([[row["weak_correct"], row["strong_correct"]] for row in outcomes], float)
     topics = np.array([str(row.get("topic", "")) for row in outcomes])
     folds = split([row["prompt"] for row in outcomes], FOLDS, seed=1)
     plain = replace(scaling, scale=scaling.scale / STRUCTURE_WEIGHT)
+    known = all(topics) and len(set(topics)) > 1
 
-    def fit(rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def fit(rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64], Subjects | None]:
         if elsewhere:
-            return fit_elsewhere(texts[rows], right[rows], plain)
-        return fit_outcomes(texts[rows], right[rows], plain, list(topics[rows]) if all(topics) else None)
+            return *fit_elsewhere(texts[rows], right[rows], plain), None
+        subjects = fit_subjects(texts[rows], right[rows], list(topics[rows])) if known else None
+        return *fit_outcomes(texts[rows], right[rows], plain), subjects
 
     matrix = weigh(texts, plain, 1.0)
     scores = np.zeros_like(right)
     for fold in range(FOLDS):
-        table, bias = fit(np.flatnonzero(folds != fold))
-        scores[folds == fold] = matrix[folds == fold] @ table + bias
-    table, bias = fit(np.arange(len(right)))
+        table, bias, subjects = fit(np.flatnonzero(folds != fold))
+        outside = np.flatnonzero(folds == fold)
+        scores[outside] = matrix[outside] @ table + bias
+        if subjects is not None:
+            scores[outside] = (scores[outside] + opinions(subjects, texts[outside])) / 2
+    table, bias, subjects = fit(np.arange(len(right)))
     table[WORD_ROWS:ROWS] /= CHAR_WEIGHT
     table[ROWS:] /= STRUCTURE_WEIGHT
-    return table, bias, [line_through(scores[:, at], right[:, at]) for at in range(2)]
+    return table, bias, [line_through(scores[:, at], right[:, at]) for at in range(2)], subjects
 
 
 def _bands(

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from design import learn_scaling, read_texts, weigh
+from design import features_of, learn_scaling, read_texts, weigh
 from fit import fit_ridge
-from heads import fit_outcome_heads, fit_transfer_heads, topic_means
-from tiermesh.classifier.model.grams import ROWS
+from heads import fit_to_outcomes, fit_transfer_heads
+from subjects_fit import fit_subjects, gap_recovered, opinions, topic_means
+from tiermesh.classifier.model.grams import ROWS, read_grams
+from tiermesh.classifier.model.structure import read_structure
 from train import CHAR_WEIGHT, STRUCTURE_WEIGHT, _outcome_heads, line_through, split
 
 
@@ -50,24 +52,50 @@ def prompts():
     return texts, right, topics, np.array([chance[topic] for topic in topics])
 
 
-def test_topics_make_heads_say_more_of_what_single_answers_hide(prompts):
+def test_topics_say_more_than_single_answers(prompts):
     texts, right, topics, truth = prompts
+    fitted = fit_to_outcomes(texts, right, topics)
     unseen = read_texts([f"{words} {at}{at}" for at in range(5) for words in WORDS.values()])
-    with_topics, without = fit_outcome_heads(texts, right, topics), fit_outcome_heads(texts, right)
-    spread = [heads.score(unseen)[:, 0].std() for heads in (with_topics, without)]
-    assert spread[0] > 1.1 * spread[1]
-    assert np.corrcoef(with_topics.score(texts)[:, 0], truth)[0, 1] > 0.9
+    said = fitted.score(unseen)[:, 0].reshape(5, 3)
+    assert (said[:, 0] > said[:, 2]).all()
+    assert (said[:, 2] > said[:, 1]).all()
+    assert np.corrcoef(fitted.score(texts)[:, 0], truth)[0, 1] > 0.9
 
 
-def test_one_topic_changes_nothing(prompts):
+def test_no_topic_or_one_gives_linear_heads_alone(prompts):
     texts, right, _, _ = prompts
-    same, none = fit_outcome_heads(texts, right, ["all"] * len(right)), fit_outcome_heads(texts, right)
-    assert np.allclose(same.table, none.table)
+    same, none = fit_to_outcomes(texts, right, ["all"] * len(right)), fit_to_outcomes(texts, right)
+    assert same.subjects is None
+    assert np.array_equal(same.score(texts), none.heads.score(texts))
+
+
+def test_an_opinion_when_running_is_the_one_that_was_fitted(prompts):
+    texts, right, topics, _ = prompts
+    subjects = fit_subjects(texts, right, topics)
+    assert subjects.table.flags.c_contiguous
+    words = "solve this equation for x 7 8"
+    features = features_of(words)
+    when_running = subjects.opinion(read_grams(features.text), read_structure(features))
+    assert when_running == pytest.approx(opinions(subjects, read_texts([words]))[0], abs=1e-5)
+
+
+def test_a_text_without_pieces_has_an_opinion_too(prompts):
+    texts, right, topics, _ = prompts
+    features = features_of("")
+    said = fit_subjects(texts, right, topics).opinion(read_grams(features.text), read_structure(features))
+    assert np.isfinite(said).all()
+    assert (np.abs(said) < 2).all()
+
+
+def test_the_gap_recovered_is_half_for_chance_and_above_for_the_best_ranking():
+    gains = np.array([1.0, 1.0, 0.0, 0.0])
+    assert gap_recovered(np.array([4.0, 3, 2, 1]), gains) == pytest.approx(0.75)
+    assert gap_recovered(np.array([1.0, 2, 3, 4]), gains) == pytest.approx(0.25)
 
 
 def test_rare_topics_are_drawn_to_the_mean_of_all():
     right = np.array([[1.0]] + [[0.0]] * 99)
-    means = topic_means(right, ["rare"] + ["common"] * 99)
+    means = topic_means(right, np.array([0] + [1] * 99), 2)
     assert 0.01 < means[0, 0] < 0.1
     assert means[1, 0] == pytest.approx(0.2 / 119)
 
@@ -89,7 +117,8 @@ def test_heads_of_the_shipped_form_score_as_the_ones_that_were_fitted(prompts):
     ]
     texts = read_texts(words)
     shipped = learn_scaling(texts, STRUCTURE_WEIGHT)
-    table, bias, lines = _outcome_heads(outcomes, shipped, elsewhere=False)
-    fitted = fit_outcome_heads(texts, right, topics)
-    assert np.allclose(weigh(texts, shipped, CHAR_WEIGHT) @ table + bias, fitted.score(texts), atol=1e-3)
+    table, bias, lines, subjects = _outcome_heads(outcomes, shipped, elsewhere=False)
+    fitted = fit_to_outcomes(texts, right, topics)
+    assert np.allclose(weigh(texts, shipped, CHAR_WEIGHT) @ table + bias, fitted.heads.score(texts), atol=1e-3)
+    assert np.allclose(opinions(subjects, texts), opinions(fitted.subjects, texts), atol=1e-5)
     assert len(lines) == 2

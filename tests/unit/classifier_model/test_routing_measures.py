@@ -55,7 +55,7 @@ def simulated(tmp_path):
         hard = bool(rng.random() < 0.5)
         text = f"{'Prove that' if hard else 'Say whether'} {rng.integers(1000)} is {'prime' if at % 2 else 'even'}"
         weak = bool(rng.random() < (0.2 if hard else 0.9))
-        name = "gsm8k" if at % 3 == 0 else "mmlu/simulated"
+        name = "gsm8k" if at % 3 == 0 else f"mmlu/{'hard' if hard else 'easy'}"
         lines.append(
             json.dumps(
                 {"dataset": name, "prompt": text, "weak_correct": weak, "strong_correct": bool(rng.random() < 0.9)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness.outcomes import make_record
 from tiermesh.client.cli._app import make_app
-from tiermesh.client.thresholds import Known, Price, choose, read_known
+from tiermesh.client.thresholds import Known, Price, choose, outcome, read_known
 from tiermesh.client.traffic import read_traffic
 from tiermesh.shared.config import load_config
 from tiermesh.shared.outcomes import write_outcome
@@ -45,6 +45,23 @@ def test_task_types_that_the_small_tier_excludes_count_as_strong():
 def test_exactly_one_target_is_wanted(targets):
     with pytest.raises(ValueError, match="exactly one"):
         choose(KNOWN, CHEAP, DEAR, **targets)
+
+
+def test_the_threshold_is_the_best_of_all_there_are():
+    dice = random.Random(4)
+    many = [
+        Known(dice.randrange(20) / 20, dice.random(), dice.random(), dice.choice(["qa", "code"])) for _ in range(300)
+    ]
+    steps = sorted({0.0, 1.0, *(one.complexity for one in many)})
+    every = [outcome(many, step, CHEAP, DEAR, ("code",)) for step in steps]
+    for share in (0.6, 0.8, 0.95):
+        assert choose(many, CHEAP, DEAR, excluded=("code",), target_strong_share=share) == next(
+            one for one in every if one.strong_share <= share
+        )
+    quality = (every[5].quality + 1e-6) / every[5].quality_of_large
+    assert choose(many, CHEAP, DEAR, excluded=("code",), target_quality=quality) == next(
+        one for one in reversed(every) if one.quality >= quality * one.quality_of_large
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,6 +102,8 @@ def test_the_command_writes_a_change_that_the_configuration_takes(tmp_path):
     assert "to l2: 30.0% of requests" in text
     assert "cost: " in text
     assert load_config(out, {}).tier("l1").max_complexity == 0.7
+    told = json.loads(CliRunner().invoke(make_app(), [*arguments, "--target-strong-share", "0.3", "--json"]).stdout)
+    assert (told["requests"], told["before"], told["max_complexity"], told["strong_share"]) == (10, 0.5, 0.7, 0.3)
     wrong = CliRunner().invoke(make_app(), arguments)
     assert wrong.exit_code == 2
     assert "exactly one target" in wrong.output
@@ -166,3 +185,13 @@ def test_requests_that_were_pinned_or_answered_elsewhere_are_left_out():
     pinned.decision.pinned = True
     found = read_traffic([write_outcome(record) for record in [*traffic(), pinned, fixed]], small="l1", large="l2")
     assert len(found.known) == 1200
+
+
+def test_an_evaluation_set_that_has_a_complexity_here_and_a_prompt_there_is_refused(tmp_path):
+    rows = [{"prompt": "Why?", "weak_correct": 1, "strong_correct": 1}, {"complexity": 0.1}]
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    words = ["calibrate-thresholds", mixed, "--config", PROFILES / "local.yaml", "--target-quality", "0.98"]
+    done = CliRunner().invoke(make_app(), [str(word) for word in words])
+    assert done.exit_code == 2
+    assert "give all of them one, or none" in done.output

@@ -10,6 +10,9 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+_ROUNDING = 1e-9
+"""By how much sums of shares may differ for the order in which they were added."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -124,17 +127,37 @@ def choose(
         raise ValueError("name exactly one target: a share of strong calls or a quality")
     # Requests of one complexity cannot be told apart, so these and 0 are all the thresholds there are.
     steps = sorted({0.0, 1.0, *(request.complexity for request in known)})
-    choices = [outcome(known, step, small, large, excluded) for step in steps]
+    strong, right = _by_step(known, steps, excluded)
+    best = sum(request.large_right for request in known)
     if target_strong_share is not None:
-        for choice in choices:
-            if choice.strong_share <= target_strong_share:
-                return choice
-        least = min(choice.strong_share for choice in choices)
-        raise ValueError(
-            f"{least:.1%} go to the large tier at least, because of task types that the small one excludes"
-        )
-    for choice in reversed(choices):
-        if choice.quality >= (target_quality or 0.0) * choice.quality_of_large:
-            return choice
-    best = max(choice.quality / max(1e-9, choice.quality_of_large) for choice in choices)
-    raise ValueError(f"no threshold reaches that quality; the best keeps {best:.1%} of the large tier's")
+        at = next((at for at, count in enumerate(strong) if count <= target_strong_share * len(known)), None)
+        if at is None:
+            raise ValueError(
+                f"{min(strong) / len(known):.1%} go to the large tier at least, because of task types that the small one"
+                " excludes"
+            )
+    else:
+        wanted = (target_quality or 0.0) * best
+        at = next((at for at in reversed(range(len(steps))) if right[at] >= wanted - _ROUNDING), None)
+        if at is None:
+            raise ValueError(
+                f"no threshold reaches that quality; the best keeps {max(right) / max(1e-9, best):.1%} of the large tier's"
+            )
+    return outcome(known, steps[at], small, large, excluded)
+
+
+def _by_step(
+    known: Sequence[Known], steps: Sequence[float], excluded: Collection[str]
+) -> tuple[list[int], list[float]]:
+    """Returns, for each threshold, how many requests go to the large tier, and how many are answered rightly."""
+    strong, right = len(known), sum(request.large_right for request in known)
+    free = sorted((request for request in known if request.task_type not in excluded), key=lambda one: one.complexity)
+    counts, rights, at = [], [], 0
+    for step in steps:
+        while at < len(free) and free[at].complexity <= step:
+            strong -= 1
+            right += free[at].small_right - free[at].large_right
+            at += 1
+        counts.append(strong)
+        rights.append(right)
+    return counts, rights

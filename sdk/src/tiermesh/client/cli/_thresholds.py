@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from tiermesh.client.cli._connection import explained
+from tiermesh.client.cli._connection import Profile, Target, explained, find_ingress, run
+from tiermesh.client.cli._evaluation import judged_lines, lacks_judgement
 from tiermesh.client.thresholds import Choice, Known, Price, choose, read_known
 from tiermesh.client.traffic import read_traffic
 from tiermesh.shared.config import ConfigError, TierConfig, TiermeshConfig, load_config
@@ -28,8 +31,8 @@ def calibrate_thresholds(
     outcomes: Annotated[
         Path,
         typer.Argument(
-            help="JSON lines with complexity, weak_correct, strong_correct, and token counts if known; or records of"
-            " `tiermesh outcomes export`, whose feedback counts."
+            help="JSON lines with weak_correct, strong_correct, and complexity or prompt: a mesh that runs is asked how complex"
+            " prompts are; or records of `tiermesh outcomes export`, whose feedback counts."
         ),
     ],
     config: Annotated[Path, typer.Option("--config", help="Configuration file with the tiers and their prices.")],
@@ -48,13 +51,16 @@ def calibrate_thresholds(
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the change to a file instead of printing it.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is expected as JSON.")] = False,
+    target: Target = None,
+    profile: Profile = None,
 ) -> None:
     """Choose the small tier's max_complexity from requests with known outcomes; print it as a change of the configuration."""
     with explained():
         loaded = load_config(config.absolute(), os.environ)
         first, last = _tier(loaded, small, 0), _tier(loaded, large, -1)
         try:
-            known, basis = _read(outcomes, first.name, last.name)
+            known, basis = _read(outcomes, first.name, last.name, target, profile)
             choice = choose(
                 known,
                 Price(first.price_in, first.price_out),
@@ -66,17 +72,26 @@ def calibrate_thresholds(
         except (OSError, ValueError, OutcomeError) as error:
             raise ConfigError(f"{outcomes}: {error}") from None
     change = _change(first, last, choice, len(known), config.name, basis)
-    if out is None:
+    if out is not None:
+        out.write_text(change, "utf-8")
+    if as_json:
+        typer.echo(json.dumps({"requests": len(known), "before": first.max_complexity, **asdict(choice)}, indent=2))
+    elif out is None:
         typer.echo(change, nl=False)
     else:
-        out.write_text(change, "utf-8")
         typer.echo(f"wrote {out}: max_complexity {choice.max_complexity:g} for {first.name}")
 
 
-def _read(path: Path, small: str, large: str) -> tuple[list[Known], list[str]]:
+def _read(path: Path, small: str, large: str, target: str | None, profile: str | None) -> tuple[list[Known], list[str]]:
     """Returns the requests, and what their outcomes rest on, in lines."""
-    lines = path.read_text("utf-8").split("\n")
-    if not is_outcome_line(next((line for line in lines if line.strip()), "")):
+    lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+    first = next(iter(lines), "")
+    if lacks_judgement(first):
+        if not all(map(lacks_judgement, lines)):
+            raise ValueError("some lines have a complexity and some have none; give all of them one, or none")
+        door = find_ingress(os.environ, target=target, profile=profile)
+        return read_known(run(judged_lines(door, lines))), [f"complexity: as the mesh at {door.target} judges now"]
+    if not is_outcome_line(first):
         return read_known(lines), []
     traffic = read_traffic(lines, small=small, large=large)
     return traffic.known, [

@@ -60,7 +60,10 @@ class LinearModel:
         structural = (encoded - weights.structure_mean) * weights.structure_scale
         scores = structural @ weights.structure_table + weights.bias
         for row, request in enumerate(requests):
-            scores[row] += gram_scores(read_grams(request.text), weights.idf, weights.table)
+            grams = read_grams(request.text)
+            scores[row] += gram_scores(grams, weights.idf, weights.table)
+            if weights.subjects is not None:
+                scores[row, -2:] = (scores[row, -2:] + weights.subjects.opinion(grams, numbers[row])) / 2
         return np.asarray(scores, np.float32)
 
     def predict(self, requests: Sequence[Features]) -> list[Prediction]:
