@@ -216,6 +216,29 @@ async def test_a_key_of_another_type_is_replaced_by_an_answer_with_a_token(cache
     assert await cache.result() == "HIT_EXACT"
 
 
+@pytest.mark.parametrize("kind", ["list", "rubbish"])
+async def test_a_damaged_generation_costs_a_tenants_answers_and_is_replaced(cache, redis_server, kind):
+    await stored(cache)
+    key = generation_key("local")
+    with redis_server.client() as client:
+        client.delete(key)
+        client.rpush(key, "x") if kind == "list" else client.set(key, b"rubbish")
+    assert await cache.result() == "MISS"
+    await stored(cache, "other")
+    assert await cache.store(token=(await cache.lookup()).store_token)
+    assert [await cache.result(text) for text in ("question", "other")] == ["HIT_EXACT"] * 2
+
+
+async def test_a_value_of_a_later_release_is_a_miss_and_is_left_alone(cache, redis_server):
+    await stored(cache)
+    entry = place_of("local", fingerprint("question")).entry
+    with redis_server.client() as client:
+        later = b"\x02" + client.get(entry)[1:]
+        client.set(entry, later)
+        assert await cache.result() == "MISS"
+        assert client.get(entry) == later
+
+
 async def test_slow_redis_is_a_miss_in_time_and_is_used_again_once_it_is_quick(redis_server):
     async with (
         slow_proxy(redis_server.port) as proxy,

@@ -280,6 +280,27 @@ async def test_a_claim_whose_router_is_gone_is_free_again(cache):
     assert (await publish(cache, token, delta("late"))).superseded
 
 
+async def test_a_run_claimed_through_a_replica_of_an_earlier_release_can_be_followed_through_this_one(
+    cache, redis_server
+):
+    # There, runs are named by the request alone, and the moment is not looked at.
+    digest = place_of("local", make_key("question").fingerprint).digest.decode()
+    token = f"{digest}-{'1' * 16}"
+    async with AsyncExitStack() as stack:
+        await live(cache, stack, "r1")
+        with redis_server.client() as client:
+            client.set(f"tiermesh:run:1:{digest}", f"{token} r1 ", px=100_000)
+        reading = asyncio.ensure_future(read_all(cache.stub.Follow(cache_pb2.FollowRequest(token=token), timeout=60)))
+        await followers(cache, token, 1)
+        # A request that is looked up here shares nothing with it.
+        assert (await claim(cache, "r2")).leading
+        await publish(cache, token, delta("a"))
+        assert await cache.store(answer=make_answer("a"), run_token=token)
+        assert await reading == ["a"]
+        with redis_server.client() as client:
+            assert not client.exists(f"tiermesh:run:1:{digest}")
+
+
 @pytest.mark.parametrize("method", ["Publish", "Store"])
 async def test_a_malformed_token_is_refused(cache, method):
     requests = {

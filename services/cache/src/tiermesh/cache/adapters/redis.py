@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
@@ -81,10 +81,18 @@ class RedisStore:
 
     async def settle(self, generation_key: bytes, fresh: bytes) -> bytes:
         """Returns the value of a key, after setting it to `fresh` if it had none."""
-        present = await answer_of(self._client.get(generation_key))
+        present = await self._string(generation_key)
         if present is None and not await answer_of(self._client.set(generation_key, fresh, nx=True)):
-            present = await answer_of(self._client.get(generation_key))
-        return fresh if present is None else bytes(present)
+            present = await self._string(generation_key)
+            if present is None:
+                # Something else lies there, which would keep the tenant's answers out for good.
+                await answer_of(self._client.set(generation_key, fresh))
+        return fresh if present is None else present
+
+    async def _string(self, key: bytes) -> bytes | None:
+        # Unlike GET, MGET says of a key of another type that it is not there.
+        (value,) = await answer_of(cast("Any", self._client).execute_command("MGET", key))
+        return None if value is None else bytes(value)
 
     async def write(self, key: bytes, value: bytes, ttl_ms: int) -> bool:
         """Sets a value that expires. Returns False where Redis is full or read-only."""

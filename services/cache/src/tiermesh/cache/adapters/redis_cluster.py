@@ -43,9 +43,7 @@ class RedisClusterStore(RedisStore):
 
     async def read(self, generation_key: bytes, entry_key: bytes) -> tuple[bytes | None, bytes | None]:
         """Returns both values, each as of a moment during the call, None for what is not there."""
-        # One key each: unlike GET, MGET says of a key of another type that it is not there.
-        commands = (self._cluster.execute_command("MGET", key) for key in (generation_key, entry_key))
-        (generation,), (value,) = await answer_of(asyncio.gather(*commands))
+        generation, value = await asyncio.gather(self._string(generation_key), self._string(entry_key))
         return generation, value
 
     async def keep(self, writes: Sequence[Write]) -> Sequence[bool] | None:
@@ -59,9 +57,8 @@ class RedisClusterStore(RedisStore):
         return written
 
     async def _generations(self, keys: Collection[bytes]) -> dict[bytes, bytes | None]:
-        commands = (self._cluster.execute_command("MGET", key) for key in keys)
-        found = await answer_of(asyncio.gather(*commands))
-        return {key: value for key, (value,) in zip(keys, found, strict=True)}
+        found = await asyncio.gather(*(self._string(key) for key in keys))
+        return dict(zip(keys, found, strict=True))
 
     async def _keep_one(self, one: Write, *, current: bytes | None) -> bool:
         """Writes an answer, then says so: whoever looks up meanwhile finds the claim or the answer."""
