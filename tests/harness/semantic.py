@@ -67,6 +67,7 @@ class FakeChangeLog:
         self.questions: list[Mapping[bytes, bytes]] = []
         self.down = False
         self.heard: dict[str, int] = {}
+        self.says = 0
         self.is_waited_for = False
         """Whether replicas that have said something are waited for; they never cease to be."""
         self.grown = asyncio.Event()
@@ -82,6 +83,7 @@ class FakeChangeLog:
         """Says what a replica has applied."""
         del holds_ms
         self._check()
+        self.says += 1
         self.heard[replica] = int(changes_until)
 
     async def count_behind(self, position: bytes) -> int:
