@@ -47,7 +47,7 @@ check: env ## Format, lint, types, layers, contracts, generated code
 	@echo "check: format";         $(BIN)/ruff format --check --quiet . || { echo "run \`make format\`" >&2; exit 1; }
 	@echo "check: lint";           $(BIN)/ruff check --quiet .
 	@echo "check: types";          $(BIN)/mypy --no-error-summary $(PACKAGES:%=-p tiermesh.%)
-	@echo "check: types (benchmarks/routing, training)"; MYPYPATH=services/classifier/training:benchmarks $(BIN)/mypy --no-error-summary -m design -m fit -m heads -m subjects_fit -m train -m generate -m routing_eval -m classifier_rules -p routing
+	@echo "check: types (benchmarks/routing, training)"; MYPYPATH=services/classifier/training:benchmarks $(BIN)/mypy --no-error-summary -m design -m fit -m heads -m subjects_fit -m train -m generate -m routing_eval -m classifier_speed -p routing -p classifier
 	@echo "check: types (mesh/bootstrap)"; MYPYPATH=mesh $(BIN)/mypy --no-error-summary -p bootstrap
 	@echo "check: import layers";  out=$$($(BIN)/lint-imports) || { echo "$$out" >&2; exit 1; }
 	@echo "check: rules";          $(BIN)/tiermesh rules lint --strict --quiet mesh/profiles/rules.yaml
@@ -92,6 +92,10 @@ test-scenarios: env ## Kill, hang and slow down every process of a mesh under lo
 
 bench-resilience: env ## Measure what faults, outages and overload do to requests
 	@$(BIN)/python benchmarks/resilience.py $(ARGS)
+
+.PHONY: bench-classifier
+bench-classifier: env ## Measure the classifier: rules, model, batching, start
+	@$(BIN)/python benchmarks/classifier_speed.py $(ARGS)
 
 .PHONY: bench-learning
 bench-learning: env ## Measure what the log of outcomes can tell, on recorded outcomes; ARGS="--data FOLDER"
