@@ -48,6 +48,11 @@ SAME = [
     ("Where was Mozart born?", "What is Mozart's birthplace?"),
     ("How many days a week do nurses work?", "How many days do nurses work each week?"),
     ("How do I restore deleted emails?", "Is there a way to get back emails I have deleted?"),
+    ("How is gift tax calculated?", "How is tax on gifts calculated?"),
+    ("What is the shelf life of yeast?", "What is yeast's shelf life?"),
+    ("Where can I buy dog shampoo?", "Where can I buy shampoo for dogs?"),
+    ("How do I apply for a patent?", "What is the application process for a patent?"),
+    ("Must I tip in Spain?", "Is tipping expected in Spain?"),
     ("At what temperature does tin melt?", "What is the melting point of tin?"),
 ]
 OTHER = [
@@ -60,6 +65,9 @@ OTHER = [
     ("What is the depth of the pool?", "What is the width of the pool?", "wording"),
     ("When does the fair open?", "What is the closing time of the fair?", "polarity"),
     ("What is the brother of my wife called?", "What is the wife of my brother called?", "roles"),
+    ("Where can I buy a tea cup?", "Where can I buy a cup of tea?", "roles"),
+    ("How do I keep a dog in a house?", "How do I keep a house in a dog?", "roles"),
+    ("What is a house cat?", "What is a cat house?", "roles"),
     ("Is this berry edible?", "Is this berry inedible?", "polarity"),
     ("How do I switch the fan off?", "How do I switch the fan on?", "polarity"),
     ("How do I clean a fish from a tank?", "How do I clean a tank?", "wording"),

@@ -45,6 +45,11 @@ _MAKERS = {
     "director": "directed", "discoverer": "discovered", "designer": "designed", "builder": "built", "winner": "won",
     "author": "wrote", "writer": "wrote", "producer": "produced", "architect": "designed",
 }  # fmt: skip
+_NAMED_DEEDS = {
+    "application": "apply for", "registration": "register for", "enrollment": "enroll in", "renewal": "renew",
+    "cancellation": "cancel", "installation": "install", "return": "return", "activation": "activate",
+}  # fmt: skip
+_NAMED = "|".join(_NAMED_DEEDS)
 _DONE = (
     r"(?:\w{3,}ed|\w{2,}en|made|built|sold|sent|done|bought|paid|held|found|kept|caught|taught|told|cut|set|read|run|put|spent|"
     r"worn|drawn|thrown|shown|grown|known|fed|led|lent|left|reset|hung|lit|dealt|meant|shut|spread|sewn|torn|undone|withdrawn)"
@@ -109,6 +114,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bwhat is the (?P<what>\w+(?: \w+)?) (?:period|duration|length)(?= of| for|\?|$)", r"how long is the \g<what>"),
         (r"\bwhat (?:happens|would happen|will happen|could happen|is going to happen|might happen) (?:if|when|once|in case) ", "what happen if "),
         (rf"\bwhat (?:do|should|can|must|shall|would) {_ANYONE} do (?:if|when|in case) ", "what should i do if "),
+        (rf"\bwhat is the (?P<noun>{_NAMED}) (?:process|procedure)(?= (?:for|of|to)\b)(?: (?:for|of))?", ""),
+        (rf"^is (?P<deed>\w+ing) (?:{_NEEDED}|expected)(?P<rest> [^?]+|)(?=\?|$)", r"must \g<deed>\g<rest>"),
         # Can: what is possible, and what is allowed.
         (rf"^(?:is it|would it be|will it be) {_OK} to ", "can "),
         (rf"^(?:is it|would it be|will it be) {_OK} (?:if (?P<who>{_ANYONE})|for (?P<whom>\w+(?: \w+)?) to) ", ""),
@@ -167,6 +174,8 @@ def _said_plainly(found: re.Match[str]) -> str:
     groups = found.groupdict()
     if groups.get("measure"):
         return _MEASURES[groups["measure"]].format(groups["whose"])
+    if groups.get("noun"):
+        return f"how to {_NAMED_DEEDS[groups['noun']]}"
     if groups.get("maker"):
         return f"who {_MAKERS[groups['maker']]} {groups['whose']}"
     if groups.get("who") or groups.get("whom"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from tiermesh.cache.semantic.question import Question
@@ -14,6 +15,28 @@ DONE = frozenset({
 BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 _OFTEN = frozenset({"day", "week", "month", "year", "night"})
 _OWNS = "'s"
+_LINKS = frozenset({"of", "for", "in", "on"})
+_DETERMINERS = frozenset({"the", "a", "an", "my", "your", "our"})
+HOLDERS = frozenset(
+    {
+        "bottle",
+        "box",
+        "cup",
+        "glass",
+        "bag",
+        "can",
+        "tin",
+        "piece",
+        "slice",
+        "pack",
+        "jar",
+        "bowl",
+        "pair",
+        "kind",
+        "lot",
+    }
+)
+"""Heads that mean another thing in a compound: a cup of tea is no tea cup."""
 
 
 def plain_order(question: Question) -> list[str]:
@@ -41,6 +64,30 @@ def owned_first(order: list[str], question: Question, *, most: int) -> list[str]
             if owner and owned and order[first:end] == [*owner, *owned]:
                 order = [*order[:first], *owned, *owner, *order[end:]]
     return order
+
+
+def compounds(order: list[str], question: Question) -> Iterator[list[str]]:
+    """Yields the orders in which one thing stands before what it is of, for, in or on: `gift tax` for `tax on gifts`."""
+    tokens = question.tokens
+    for at, token in enumerate(tokens):
+        if token not in _LINKS:
+            continue
+        begin = at + 1
+        while begin < len(tokens) and tokens[begin] in _DETERMINERS:
+            begin += 1
+        heads, after = _run(order, tokens, at - 1, -1), _run(order, tokens, begin, 1)
+        for most in range(1, len(heads) + 1):
+            for more in range(1, len(after) + 1):
+                head, whose = heads[-most:], after[:more]
+                first = order.index(head[0])
+                end = first + most + more
+                if head[0] not in HOLDERS and order[first:end] == [*head, *whose]:
+                    yield [*order[:first], *whose, *head, *order[end:]]
+
+
+def is_one_name(question: Question, order: list[str]) -> bool:
+    """Tells whether an order's words stand together, with nothing between that says how they belong together."""
+    return not _LINKS & set(question.tokens) and _OWNS not in question.tokens and bool(order)
 
 
 def _run(order: list[str], tokens: tuple[str, ...], at: int, step: int) -> list[str]:

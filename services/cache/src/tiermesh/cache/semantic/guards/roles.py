@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tiermesh.cache.semantic.order import BE, DONE, owned_first, plain_order
+from tiermesh.cache.semantic.order import BE, DONE, HOLDERS, compounds, is_one_name, owned_first, plain_order
 from tiermesh.cache.semantic.question import Question
 from tiermesh.cache.semantic.stems import stem
 
@@ -89,7 +89,7 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
         has, there = (mine, theirs) if "have" in asked.tokens else (theirs, mine)
         owner = _owner(asked) | _owner(known)
         return None if _owned_first(has, owner) == there else "who has it and what is had change places"
-    if _is_owned(asked, known, mine, theirs) or _is_relative(asked, known, mine, theirs):
+    if any(alike(asked, known, mine, theirs) for alike in (_is_owned, _is_relative, _is_compound)):
         return None
     if mine == theirs:
         # `My father's mother` and `the father of my mother`.
@@ -157,6 +157,14 @@ def _is_owned(asked: Question, known: Question, mine: list[str], theirs: list[st
     if asked.language != "en":
         return mine == theirs
     return any(owned_first(mine, asked, most=most) == owned_first(theirs, known, most=most) for most in (1, len(mine)))
+
+
+def _is_compound(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
+    """Tells whether one says in one name what the other takes apart: `gift tax`, `tax on gifts`."""
+    return asked.language == "en" and any(
+        is_one_name(name, short) and any(short == compound for compound in compounds(long, apart))
+        for apart, long, name, short in ((asked, mine, known, theirs), (known, theirs, asked, mine))
+    )
 
 
 def _is_done_by_anyone(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
@@ -232,7 +240,7 @@ def _is_genitive(asked: Question, known: Question, mine: list[str], theirs: list
         # There is a verb between: `what does my boss think of me`.
         return False
     at = next(at for at, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
-    if mine[at : at + 2] != theirs[at : at + 2][::-1]:
+    if mine[at : at + 2] != theirs[at : at + 2][::-1] or HOLDERS & {mine[at], theirs[at]}:
         return False
     links = [_between(asked, mine[at], mine[at + 1]), _between(known, theirs[at], theirs[at + 1])]
     found = [{"of", "'s"} & set(link) if link is not None else None for link in links]
