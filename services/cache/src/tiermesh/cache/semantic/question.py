@@ -193,10 +193,17 @@ _KINDS_ZH = (
 )  # fmt: skip
 
 
+_EITHER_ZH = re.compile(
+    r"(?<![能可是要会好对行该应需用])(?!能|可|是|要|会|好|对|行|该|应|需|用|差|了)([\u4e00-\u9fff])不\1"
+)
+
+
 def _chinese(text: str, plain: str) -> Question:
     words = CHINESE_TOKEN.findall(plain)
     lexicon = chinese()
-    tokens = lexicon.rewrite(words)
+    # `Is it far` is asked as `far not far`: that asks whether, and denies nothing.
+    whether = _EITHER_ZH.sub(r"\1吗", plain)
+    tokens = lexicon.rewrite(CHINESE_TOKEN.findall(whether))
     kind = next((kind for kind in _KINDS_ZH if kind in tokens), "what" if text.endswith(("?", "？")) else "do")
     numbers = numerals_in(words)
     dropped = lexicon.function | lexicon.frames

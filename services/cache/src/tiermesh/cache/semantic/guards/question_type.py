@@ -7,7 +7,7 @@ from tiermesh.cache.semantic.question import Question
 _SHOULD = frozenset({"should", "ought", "shall", "must"})
 _CAN = frozenset({"can", "could", "may", "might", "able", "possible"})
 _MOODS = _SHOULD | _CAN | {"will", "would"}
-_ASKS = frozenset({"how", "why", "when", "where", "who"})
+_ASKS = frozenset({"how", "what", "why", "when", "where", "who"})
 _FEE = frozenset("费价款金租")
 """What is counted in money whether one says so or not."""
 _ALIKE = (frozenset({"what", "do"}),)

@@ -19,6 +19,7 @@ _SKIPPED = frozenset({"the", "a", "an", "my", "your", "our", "their", "his", "he
 _PLACES = frozenset({"in", "on", "at", "for", "with"})
 _SUBJECT_OR_OBJECT = frozenset({"谁", "什么"})
 _HOW_ZH = frozenset({"怎么", "怎么办", "哪里", "什么时候", "为什么", "多久", "多少", "多少钱"})
+_WHETHER_ZH = frozenset({"能吗", "该吗", "须吗"})
 _EITHER_WAY = frozenset({"howfar"})
 _STATES = frozenset({"忘记", "丢", "坏"})
 _DEEDS = frozenset({"how", "howlong", "howoften"})
@@ -76,7 +77,12 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
         plain = known if _is_cleft(asked) else asked
         if _before_frame(plain) == 0 and set(asked.content) == set(known.content):
             return None
-    if asked.kind in _SUBJECT_OR_OBJECT and not is_named and _before_frame(asked) != _before_frame(known):
+    if (
+        asked.kind in _SUBJECT_OR_OBJECT
+        and not is_named
+        and not _has_or_is(asked, known)
+        and _before_frame(asked) != _before_frame(known)
+    ):
         return "one asks who does it, the other to whom"
     shared = set(asked.content) & set(known.content)
     mine = [token for token in plain_order(asked) if token in shared]
@@ -104,6 +110,12 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
     if not swapped or _is_explained(asked, known, mine, theirs):
         return None
     return f"{swapped[0][0]} and {swapped[0][1]} change places"
+
+
+def _has_or_is(asked: Question, known: Question) -> bool:
+    # `它有什么作用` and `它的作用是什么`.
+    names = [frozenset({"有", "是"} & set(question.words)) for question in (asked, known)]
+    return sorted(map(len, names)) == [1, 1] and names[0] != names[1] and asked.content == known.content
 
 
 def _is_cleft(question: Question) -> bool:
@@ -139,7 +151,8 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
         if asked.kind == "怎么办" and _STATES & {mine[0], theirs[0]} and _STATES & {mine[-1], theirs[-1]}:
             # `密码忘了` and `忘记密码`: a thing forgotten, lost or broken is never who does it.
             return True
-        return asked.kind in _HOW_ZH and sorted((_before_frame(asked) > 0, _before_frame(known) > 0)) == [False, True]
+        is_deed = asked.kind in _HOW_ZH or (asked.kind in _WHETHER_ZH and len(mine) == _TWO)
+        return is_deed and sorted((_before_frame(asked) > 0, _before_frame(known) > 0)) == [False, True]
     return (
         _is_done_by_anyone(asked, known, mine, theirs)
         or _is_moved_clause(asked, known, mine, theirs)
