@@ -57,6 +57,8 @@ async def compare(
         figures["tiermesh"][language] = _report(f"tiermesh {language}", ours, counts)
         seen = [pair for pair in written[language] if pair["part"] == "tuning"]
         _report(f"  seen while tuning {language}", pairs.score(seen, await _hits(embedder, seen)), counts)
+        fresh = pairs.read_fresh_pairs(language)
+        _report(f"  written afterwards {language}", pairs.score(fresh, await _hits(embedder, fresh)), counts)
         for name in PEERS:
             if isinstance(others[name], str):
                 continue

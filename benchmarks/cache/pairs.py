@@ -21,8 +21,16 @@ HERE = Path(__file__).parent
 
 def read_pairs(language: str) -> list[dict[str, Any]]:
     """Returns the pairs of a language."""
-    text = (HERE / f"pairs_{language}.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    return _read(HERE / f"pairs_{language}.jsonl")
+
+
+def read_fresh_pairs(language: str) -> list[dict[str, Any]]:
+    """Returns the pairs of a language that were written when guards had been made, before they were asked."""
+    return _read(HERE / f"pairs_fresh_{language}.jsonl")
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 async def ask_tiermesh(

@@ -53,3 +53,15 @@ def test_no_trap_written_afterwards_passes_either_way():
         if asked is not None and stored is not None:
             assert refusal_of(asked, stored), pair
             assert refusal_of(stored, asked), pair
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_fresh_pairs_are_enough_and_none_of_their_traps_passes(language):
+    lines = (PAIRS / f"pairs_fresh_{language}.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs = [json.loads(line) for line in lines]
+    assert min(sum(pair["same"] for pair in pairs), sum(not pair["same"] for pair in pairs)) >= 100
+    for pair in pairs:
+        asked, stored = question_of(pair["asked"]), question_of(pair["stored"])
+        if not pair["same"]:
+            assert refusal_of(asked, stored), pair
+            assert refusal_of(stored, asked), pair
