@@ -20,7 +20,7 @@ REQUIREMENTS = HERE / "requirements-peers.txt"
 MARK = "progress:"
 """Begins a line of the other process that says how far it is."""
 _INSTALLING_S = 900
-_SAID = 6
+_SAID = 2
 """Lines of standard error that are shown where the other caches cannot be asked."""
 
 
