@@ -10,7 +10,8 @@ measured is the mesh. Three paths are measured in turn, in every round, by the s
     envoy_only   client -> Envoy's mesh listener -> engine
     mesh         client -> Envoy ingress -> router -> (cache, classifier) -> engine, then to the cache
 
-Every prompt is new, so `mesh` always misses the cache and does all of its work; answers have one
+Every prompt is new, so `mesh` always misses the cache and does all of its work, unless a call of the cache or of the
+classifier is late, which is counted; answers have one
 token and are complete, so that what is measured is a request, not a stream, and each is kept. The
 figures are medians over the rounds.
 
@@ -137,8 +138,10 @@ def engine_call(channel: grpc.aio.Channel) -> Call:
     return call
 
 
-def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]) -> Call:
-    """Returns a call of the whole mesh over `channel`."""
+def router_call(
+    channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...], labels: Counter[str] | None = None
+) -> Call:
+    """Returns a call of the whole mesh over `channel`; `labels` counts what was skipped because it was late."""
     stub = router_pb2_grpc.RouterServiceStub(channel)
 
     async def call(n: int) -> None:
@@ -147,6 +150,10 @@ def router_call(channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
         async for response in stub.Generate(request, timeout=30, metadata=metadata):
             if last is None and response.route.tier != "l1":
                 raise RuntimeError(f"the instant engine is L1, but the request went to {response.route.tier}")
+            if last is None and labels is not None:
+                labels["requests"] += 1
+                labels["not looked up"] += response.route.cache_status == router_pb2.CACHE_STATUS_UNAVAILABLE
+                labels["not classified"] += response.route.classifier_source == "unavailable"
             last = response
         if last is None or last.WhichOneof("event") != "done":
             raise RuntimeError(f"the mesh's answer did not end in done: {last}")
@@ -190,7 +197,8 @@ async def run(
     """Measures the three paths.
 
     Returns:
-        Medians over the rounds by path, and CPU of the whole mesh by `in_flight_1` and `in_flight_32`:
+        Medians over the rounds by path, with the shares of requests of the whole mesh that were not looked up or not
+        classified because that was late (`late_share`); and CPU of the whole mesh by `in_flight_1` and `in_flight_32`:
         milliseconds a request by process, means over all rounds.
     """
     engine = str(replica_endpoint(mesh.config, "engine-l1", 0))
@@ -200,10 +208,11 @@ async def run(
         grpc.aio.insecure_channel(mesh_target(mesh.config), options=through_envoy) as envoy,
         grpc.aio.insecure_channel(mesh.target) as ingress,
     ):
+        labels = Counter[str]()
         calls = {
             "direct": engine_call(direct),
             "envoy_only": engine_call(envoy),
-            "mesh": router_call(ingress, mesh.metadata),
+            "mesh": router_call(ingress, mesh.metadata, labels),
         }
         numbers = itertools.count(secrets.randbelow(90_000))
         seen: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
@@ -237,7 +246,8 @@ async def run(
         name: {key: round(statistics.median(r[key] for r in results), 3) for key in results[0]}
         for name, results in seen.items()
     }
-    return medians, {name: dict(counted) for name, counted in spent.items()}
+    late = {what.replace(" ", "_"): labels[what] / labels["requests"] for what in ("not looked up", "not classified")}
+    return {**medians, "late_share": late}, {name: dict(counted) for name, counted in spent.items()}
 
 
 def make_cpu_table(cpu: dict[str, dict[str, float]]) -> Table:
@@ -270,14 +280,19 @@ def main() -> int:
     table = Table(title=f"Overhead, medians of {arguments.rounds} rounds ({platform.machine()}, simulated engine)")
     for column in ("path", "p50 ms @1", "p99 ms @1", "req/s @32", "p50 ms @32", "p99 ms @32"):
         table.add_column(column, justify="left" if column == "path" else "right")
+    late = results.pop("late_share")
     for name, row in results.items():
         table.add_row(name, *(f"{value:.2f}" for value in row.values()))
     console.print(table)
     console.print(make_cpu_table(cpu))
+    console.print(
+        f"Late, and so left out: {late['not_looked_up']:.1%} of the lookups, {late['not_classified']:.1%} of the"
+        " classifications, over both loads. The more of them, the less of a request has been measured."
+    )
     added = results["mesh"]["p50_ms_1"] - results["direct"]["p50_ms_1"]
     console.print(f"The mesh adds {added:.2f} ms to the median request at 1 in flight.")
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({**results, "cpu_ms": cpu}, indent=2) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps({**results, "late_share": late, "cpu_ms": cpu}, indent=2) + "\n", encoding="utf-8")
     console.print(f"written: {OUT.relative_to(ROOT)}")
     return 0
 
