@@ -30,13 +30,33 @@ PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "rules.yaml"
         (r"(?P<verb>write|draft) code", [(r"(?:write|draft)\x{20}code",)]),
         (r"^a$|\Ab\Z", [(r"(?:(?m:^)a(?m:$)|\Ab\z)",)]),
         (r"\b译|\bx", [(r"\bx",), ("译",)]),
-        ("(?i)apple", []),
-        (r"(apple)\1", []),
-        ("[[:alpha:]]x", []),
     ],
 )
 def test_a_pattern_is_cut_into_pieces(pattern, pieces):
-    assert sorted(branch.pieces for branch in relax(pattern)) == sorted(pieces)
+    branches = relax(pattern)
+    assert branches is not None
+    assert sorted(branch.pieces for branch in branches) == sorted(pieces)
+
+
+@pytest.mark.parametrize("pattern", ["(?i)apple", r"(apple)\1", "[[:alpha:]]x", "a(", r"\x41"])
+def test_of_a_pattern_that_is_not_understood_nothing_is_said(pattern):
+    assert relax(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pieces"),
+    [
+        ("翻译|code", [("code",)]),
+        ("翻译", []),
+        ("(?:请)?code", [("code",)]),
+        ("(?:请)+code", []),
+        (r"\p{Han}code", []),
+        (r"\b\d", [(r"\b[0-9]",)]),
+        ("[译a]b", [("[译a]b",)]),
+    ],
+)
+def test_what_only_chinese_texts_can_match_is_no_part_of_the_automaton_for_ascii(pattern, pieces):
+    assert [branch.pieces for branch in relax(pattern, in_ascii=True)] == pieces
 
 
 @pytest.mark.parametrize(

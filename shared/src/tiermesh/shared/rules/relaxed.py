@@ -83,19 +83,24 @@ class _NotUnderstood(Exception):
     """The pattern has something that is not read here."""
 
 
-def relax(pattern: str) -> tuple[Branch, ...]:
-    """Returns the ways to match a pattern; none at all where nothing can be said about it."""
-    reader = _Reader(pattern)
+def relax(pattern: str, *, in_ascii: bool = False) -> tuple[Branch, ...] | None:
+    """Returns the ways to match a pattern, or None where nothing can be said about it.
+
+    Args:
+        pattern: For the `regex` library.
+        in_ascii: Whether only texts of ASCII are meant. Most Chinese patterns have no way to match these.
+    """
+    reader = _Reader(pattern, in_ascii=in_ascii)
     try:
         branches = reader.alternatives()
     except (_NotUnderstood, IndexError, ValueError):
-        return ()
-    return tuple(branches) if reader.at == len(pattern) else ()
+        return None
+    return tuple(branches) if reader.at == len(pattern) else None
 
 
 def is_anchored(pattern: str) -> bool:
     """Whether a pattern can only match where a text begins."""
-    branches = relax(pattern)
+    branches = relax(pattern) or ()
     return bool(branches) and all(branch.pieces[0].startswith(r"\A") for branch in branches)
 
 
@@ -120,8 +125,9 @@ def _merge(branches: Sequence[Branch]) -> list[Branch]:
 
 
 class _Reader:
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, in_ascii: bool) -> None:
         self._pattern = pattern
+        self._in_ascii = in_ascii
         self.at = 0
 
     def alternatives(self) -> list[Branch]:
@@ -138,7 +144,7 @@ class _Reader:
             items.append(self._quantified(self._item()))
         joined = [_NOTHING]
         for at, item in enumerate(items):
-            kept = item != [_BOUNDARY] or _ends_in_word(joined) or _starts_with_word(items[at + 1 :])
+            kept = self._in_ascii or item != [_BOUNDARY] or _ends_in_word(joined) or _starts_with_word(items[at + 1 :])
             # Where neither side is known, there may be a boundary that RE2 does not see.
             joined = [left.then(right) for left, right in product(joined, item if kept else [_DROPPED])]
             if len(joined) > _MAX_BRANCHES:
@@ -153,12 +159,12 @@ class _Reader:
         if char == "[":
             return [_one_of(self._set())]
         if char == "\\":
-            return [self._escape()]
+            return self._escape()
         if char == ".":
             return [Branch((".",), starts=False, ends=False, nullable=False)]
         if char in "^$":
             return [Branch((f"(?m:{char})",))]
-        return [_literal(char)]
+        return self._literal(char)
 
     def _group(self) -> list[Branch]:
         rest = self._pattern[self.at :]
@@ -212,31 +218,41 @@ class _Reader:
             raise _NotUnderstood
         return found
 
-    def _escape(self) -> Branch:
+    def _escape(self) -> list[Branch]:
         char = self._pattern[self.at]
         if char == "b":
             self.at += 1
-            return _BOUNDARY
+            return [_BOUNDARY]
         if char in _PLACES or char in _DROPPED_PLACES:
             self.at += 1
-            return Branch((_PLACES[char],)) if char in _PLACES else _DROPPED
+            return [Branch((_PLACES[char],)) if char in _PLACES else _DROPPED]
         if char in _CONTROLS:
             self.at += 1
-            return _literal(_CONTROLS[char])
+            return self._literal(_CONTROLS[char])
         known = read_class_escape(self._pattern, self.at)
         if known is not None:
             of_class, self.at = known
-            return _one_of(widened(of_class))
+            if not (self._in_ascii and of_class.exact_in_ascii):
+                return [_one_of(widened(of_class))]
+            return [_one_of(Class(f"[{of_class.least}]", exact=True, exact_in_ascii=True))] if of_class.least else []
         if char.isalnum():
             raise _NotUnderstood
         self.at += 1
-        return _literal(char)
+        return self._literal(char)
+
+    def _literal(self, char: str) -> list[Branch]:
+        if self._in_ascii and not char.isascii():
+            return []
+        word = char in WORD_CHARS
+        return [Branch((escape(char),), Loss.NONE, word, word, nullable=False)]
 
     def _quantified(self, item: list[Branch]) -> list[Branch]:
         bounds = self._bounds()
         if bounds is None:
             return item
         least, most, possessive = bounds
+        if not item:
+            return item if least else [_NOTHING]
         if len(item) > 1 or len(item[0].pieces) > 1:
             return [_GAP]
         once = item[0]
@@ -286,11 +302,6 @@ def _starts_with_word(items: Sequence[Sequence[Branch]]) -> bool:
 
 def _ends_in_word(joined: Sequence[Branch]) -> bool:
     return all(branch.ends and not branch.nullable for branch in joined)
-
-
-def _literal(char: str) -> Branch:
-    word = char in WORD_CHARS
-    return Branch((escape(char),), Loss.NONE, word, word, nullable=False)
 
 
 def _one_of(found: Class) -> Branch:
