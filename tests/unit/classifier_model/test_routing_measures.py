@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import routing_eval
 from routing.measures import area, gap_recovered, measure, share_needed
-from routing.outcomes import Outcomes
+from routing.outcomes import Outcomes, read_outcomes
+from routing.routers import Reader, make_routers
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 
 WEAK = np.array([0.0, 0.0, 1.0, 1.0])
 STRONG = np.array([1.0, 1.0, 1.0, 0.0])
@@ -98,3 +101,30 @@ def test_the_whole_evaluation_writes_the_report_and_the_plots(simulated, tmp_pat
 def test_missing_data_is_said_plainly(tmp_path, capsys):
     assert routing_eval.main(["--data", str(tmp_path)]) == 2
     assert "--data" in capsys.readouterr().err
+
+
+def test_rankings_by_embeddings_learn_from_them_and_from_the_training_rows_alone(simulated):
+    sets = read_outcomes(simulated / "routellm" / "outcomes.jsonl")
+    # An embedding that gives away whether only the strong model is right.
+    telling = {
+        name: np.column_stack([one.strong - one.weak, np.ones(len(one.prompts))]).astype(np.float32)
+        for name, one in sets.items()
+    }
+    routers = make_routers(Reader(), telling)
+    mmlu = sets["mmlu"]
+    inside, outside = np.arange(0, 100), np.arange(100, len(mmlu.prompts))
+    gains = (mmlu.strong - mmlu.weak)[outside]
+    for name in ("minilm", "tiermesh_minilm"):
+        scores = routers[name](mmlu, inside, mmlu, outside)
+        assert scores[gains > 0].min() > scores[gains < 0].max()
+
+
+def test_counting_a_set_once_ranks_as_counting_each_fold(simulated):
+    mmlu = read_outcomes(simulated / "routellm" / "outcomes.jsonl")["mmlu"]
+    inside, outside = np.arange(0, 120), np.arange(120, len(mmlu.prompts))
+    pieces = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=3, max_features=50_000)
+    matrix = pieces.fit_transform([mmlu.prompts[at] for at in inside])
+    alone = (mmlu.strong > mmlu.weak)[inside]
+    fitted = LogisticRegression(C=0.3, solver="liblinear", tol=1e-3, random_state=0).fit(matrix, alone)
+    plainly = fitted.decision_function(pieces.transform([mmlu.prompts[at] for at in outside]))
+    assert make_routers(Reader())["tfidf"](mmlu, inside, mmlu, outside) == pytest.approx(plainly, abs=0.02)
