@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "services" / "classifier" / "training")]
 
 import numpy as np  # noqa: E402 -- after the number of threads
+from design import read_texts  # noqa: E402 -- not installed
 from routing.embeddings import embed  # noqa: E402 -- not installed
 from routing.intents import measure_intents  # noqa: E402 -- not installed
 from routing.latency import measure_latency  # noqa: E402 -- not installed
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only",
         action="append",
         default=[],
-        help="settings to measure, such as `mmlu`, `clinc` or `stream`; all by default",
+        help="settings to measure, such as `mmlu`, `clinc` or `stream`; all by default; latency always is",
     )
     parser.add_argument(
         "--embeddings",
@@ -135,7 +136,7 @@ def evaluate(
     reader = Reader(lambda done: _say(f"  read {done} prompts") if done % 5000 == 0 else None)
     # First, so that a broken package is found at once.
     latency = measure_latency(
-        [prompt for one in sets.values() for prompt in one.prompts], RULES, rounds, _subjects(reader, sets)
+        [prompt for one in sets.values() for prompt in one.prompts], RULES, rounds, _subjects(sets)
     )
     _say(f"latency {latency}")
     embeddings = None
@@ -172,7 +173,7 @@ def evaluate(
     return report
 
 
-def _subjects(reader: Reader, sets: dict[str, Outcomes]) -> Subjects | None:
+def _subjects(sets: dict[str, Outcomes]) -> Subjects | None:
     """Returns a second opinion of full size, for the latency alone."""
     outcomes = max(sets.values(), key=lambda one: len(set(one.topics)))
     rows = np.random.default_rng(SEED).permutation(len(outcomes.prompts))[:FITTED_FOR_LATENCY]
@@ -180,7 +181,7 @@ def _subjects(reader: Reader, sets: dict[str, Outcomes]) -> Subjects | None:
     if len(set(topics)) < 2:
         return None
     right = np.stack([outcomes.weak[rows], outcomes.strong[rows]], axis=1)
-    return fit_subjects(reader.texts(outcomes)[rows], right, topics)
+    return fit_subjects(read_texts([outcomes.prompts[at] for at in rows]), right, topics)
 
 
 def _entry(one: Measured) -> dict[str, Any]:
