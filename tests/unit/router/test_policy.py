@@ -224,3 +224,9 @@ def test_without_a_classification_length_leads_to_the_middle(text, first):
 def test_a_classification_without_rules_says_what_made_it():
     decision = decide(facts(), model="auto", classification=Classification("qa", 0.3, "model"), config=make())
     assert decision.reasons == ("classifier:model",)
+
+
+def test_a_prompt_is_measured_only_where_the_classifier_has_not_done_so():
+    request = router_pb2.GenerateRequest(messages=[chat_pb2.Message(role=chat_pb2.ROLE_USER, content="word " * 100)])
+    assert facts_of(request, prompt_tokens=7).prompt_tokens == 7
+    assert 80 < facts_of(request).prompt_tokens < 160

@@ -71,11 +71,13 @@ class Deciding:
             judgement: What the classifier said; None where it said nothing.
             dry: Whether to try nothing out at random, for a decision that is only shown.
         """
-        facts, config = facts_of(call.request), call.snapshot.config
+        # A long prompt is not measured twice.
+        measured = judgement.estimated_prompt_token_count if judgement else 0
+        facts, config = facts_of(call.request, prompt_tokens=measured), call.snapshot.config
         bandit, exploration = config.bandit.mode, config.balance.exploration
         views = self._watch.views(
             config.tiers,
-            prompt_tokens=(judgement.estimated_prompt_token_count if judgement else 0) or facts.prompt_tokens,
+            prompt_tokens=facts.prompt_tokens,
             answer_tokens=facts.max_tokens or config.router.default_answer_tokens,
             balance=config.balance,
         )

@@ -27,11 +27,16 @@ class RequestFacts:
     priority: int = chat_pb2.PRIORITY_INTERACTIVE
 
 
-def facts_of(request: router_pb2.GenerateRequest) -> RequestFacts:
-    """Returns the facts of a valid request."""
+def facts_of(request: router_pb2.GenerateRequest, *, prompt_tokens: int = 0) -> RequestFacts:
+    """Returns the facts of a valid request.
+
+    Args:
+        request: The request.
+        prompt_tokens: Length of all messages as the classifier estimates it; 0 where it has not said.
+    """
     sampling = request.sampling
     return RequestFacts(
-        prompt_tokens=_estimate(request.messages),
+        prompt_tokens=prompt_tokens or _estimate(request.messages),
         max_tokens=sampling.max_tokens if sampling.HasField("max_tokens") else None,
         has_tool_history=any(m.tool_calls or m.role == chat_pb2.ROLE_TOOL for m in request.messages),
         wants_logprobs=sampling.logprobs,
