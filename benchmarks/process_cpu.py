@@ -1,7 +1,7 @@
 """CPU that the processes of a mesh spend on a request, from the kernel's own accounts.
 
-Unlike latency it hardly depends on what else runs on the machine, so that two versions can be
-compared on a busy one.
+It depends less than latency on what else runs on the machine. Caches and cores are still shared:
+compare two versions only where both were measured in turn.
 """
 
 from __future__ import annotations
