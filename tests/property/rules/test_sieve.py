@@ -81,7 +81,8 @@ def _long(found):
 
 @pytest.mark.parametrize("escape", [r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\p{Han}"])
 def test_classes_are_as_wide_as_those_of_all_of_unicode(escape):
-    everything = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    # The planes between have no characters.
+    everything = "".join(chr(code) for code in (*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xE1000)))
     known = read_class_escape(escape, 1)
     assert known is not None
     meant = set(regex.findall(escape, everything))
