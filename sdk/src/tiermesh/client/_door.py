@@ -53,6 +53,8 @@ def channel_options(target: str) -> tuple[tuple[str, Any], ...]:
         # A restarted mesh is found again within a second instead of two minutes.
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 1_000),
+        # A connection of its own: gRPC would hand on that of another client, which may be closing just now.
+        ("grpc.use_local_subchannel_pool", 1),
     )
     if target.startswith(("127.", "localhost", "[::1]")):
         # A proxy cannot reach this machine's own addresses.
