@@ -245,12 +245,10 @@ def _is_genitive(asked: Question, known: Question, mine: list[str], theirs: list
     # `France's capital` is the capital of France, but my mother's father is not my father's mother.
     if (
         asked.language != "en"
+        # There is a verb between: `what does my boss think of me`.
         or _DOES & {*asked.words, *known.words}
         or len([1 for a, b in zip(mine, theirs, strict=True) if a != b]) != _TWO
     ):
-        return False
-    if asked.kind != "how" and _DOES & {*asked.words, *known.words}:
-        # There is a verb between: `what does my boss think of me`.
         return False
     at = next(at for at, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
     if mine[at : at + 2] != theirs[at : at + 2][::-1] or HOLDERS & {mine[at], theirs[at]}:
