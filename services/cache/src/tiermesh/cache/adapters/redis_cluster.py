@@ -12,11 +12,9 @@ from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 from redis.asyncio import RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
-from redis.maint_notifications import MaintNotificationsConfig
 from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, WRITE_OVER, RedisStore, answer_of, reply_of
+from tiermesh.cache.adapters.redis_options import client_options
 from tiermesh.cache.adapters.redis_script import RedisScript
 from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
 from tiermesh.cache.ports import Write
@@ -116,10 +114,7 @@ def make_cluster(url: str, *, connections: int, socket_timeout_s: float) -> Redi
         max_connections=connections,
         socket_timeout=socket_timeout_s,
         socket_connect_timeout=socket_timeout_s,
-        protocol=2,
-        driver_info=None,
-        maint_notifications_config=MaintNotificationsConfig(enabled=False),
         # A part that is gone must not take the others with it.
         require_full_coverage=False,
-        retry=Retry(NoBackoff(), 0),
+        **client_options(),
     )

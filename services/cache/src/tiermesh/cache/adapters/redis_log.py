@@ -7,7 +7,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, answer_of
-from tiermesh.cache.adapters.redis_script import RedisScript
+from tiermesh.cache.adapters.redis_script import NOW, RedisScript
+from tiermesh.cache.adapters.redis_streams import entries_of, streams_of
 from tiermesh.cache.keys import PREFIX
 from tiermesh.cache.ports import LogPage
 
@@ -19,15 +20,15 @@ _HEARD = PREFIX + b"{log}:heard"
 _PAGE = 500
 _HEARD_MS = 60_000
 _SAY_HEARD = f"""
-local time = redis.call('time')
-local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3]
+{NOW}
+local ends = now() + ARGV[3]
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', ends))
 redis.call('pexpire', KEYS[1], {_HEARD_MS})
 return 1
 """
-_COUNT_BEHIND = """
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+_COUNT_BEHIND = f"""
+{NOW}
+local moment = now()
 local function parse(position)
   local ms, number = string.match(position, '^(%d+)-?(%d*)$')
   return tonumber(ms) or 0, tonumber(number) or 0
@@ -36,7 +37,7 @@ local ms, number = parse(ARGV[1])
 local behind, said = 0, redis.call('hgetall', KEYS[1])
 for i = 1, #said, 2 do
   local position, ends = string.match(said[i + 1], '^(%S+) (%d+)$')
-  if not ends or tonumber(ends) < now then
+  if not ends or tonumber(ends) < moment then
     redis.call('hdel', KEYS[1], said[i])
   else
     local its_ms, its_number = parse(position)
@@ -86,10 +87,10 @@ class RedisLog:
         found = await answer_of(
             self._client.xread({CHANGES: changes_after, QUESTIONS: questions_after}, count=_PAGE, block=wait_ms)
         )
-        streams = dict(found.items() if isinstance(found, dict) else found or ())
-        said = list(_entries(streams.get(CHANGES)))
+        streams = streams_of(found)
+        said = entries_of(streams.get(CHANGES))
         changes = [(position, fields.get(b"key", b"")) for position, fields in said]
-        questions = list(_entries(streams.get(QUESTIONS)))
+        questions = entries_of(streams.get(QUESTIONS))
         is_reset = False
         if not streams:
             # Silence, or a Redis that lost its memory and starts to count again.
@@ -109,14 +110,6 @@ class RedisLog:
     async def _is_cut(self, stream: bytes, position: bytes) -> bool:
         first = await answer_of(self._client.xrange(stream, count=1))
         return position != b"0" and (not first or _order(first[0][0]) > _order(position))
-
-
-def _entries(stream: Any) -> list[tuple[bytes, Mapping[bytes, bytes]]]:
-    if not stream:
-        return []
-    # RESP2 gives a list of entries; some versions of the client wrap it once more.
-    entries = stream[0] if len(stream) == 1 and isinstance(stream[0], list) else stream
-    return [(bytes(position), fields) for position, fields in entries if fields]
 
 
 def _order(position: bytes) -> tuple[int, int]:

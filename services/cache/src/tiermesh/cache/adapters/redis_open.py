@@ -7,11 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.maint_notifications import MaintNotificationsConfig
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_cluster import RedisClusterStore, make_cluster
+from tiermesh.cache.adapters.redis_options import client_options
 from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
 from tiermesh.shared.config import ConfigError
 
@@ -77,10 +75,7 @@ def _make_pool(url: str, *, connections: int, socket_timeout_s: float) -> Blocki
         timeout=socket_timeout_s,
         socket_timeout=socket_timeout_s,
         socket_connect_timeout=socket_timeout_s,
-        protocol=2,
-        driver_info=None,
-        maint_notifications_config=MaintNotificationsConfig(enabled=False),
-        retry=Retry(NoBackoff(), 0),
+        **client_options(),
     )
     # Wrong options only show when a connection is made; this one is not opened.
     cast("Any", pool).make_connection()

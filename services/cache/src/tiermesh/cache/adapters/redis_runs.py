@@ -18,7 +18,8 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 from tiermesh.cache.adapters.redis import answer_of
-from tiermesh.cache.adapters.redis_script import RedisScript
+from tiermesh.cache.adapters.redis_script import NOW, RedisScript
+from tiermesh.cache.adapters.redis_streams import Entry, entries_of, streams_of
 from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
 from tiermesh.cache.keys import RUN_PREFIX
 from tiermesh.cache.run_tokens import KEPT_DIGITS, Claimant, ClaimText, RunKeys
@@ -36,7 +37,7 @@ _NOTHING = -2
 """In place of a number of events: an entry without meaning, such as the one that makes the stream."""
 
 _CLAIM = f"""
-{HOLDS}
+{HOLDS}{NOW}
 local function claim(key, value, ms)
   -- A full Redis refuses to write; then nobody claims, and nobody follows.
   local set = redis.pcall('set', key, value, 'NX', 'PX', ms)
@@ -44,10 +45,6 @@ local function claim(key, value, ms)
   if type(set) == 'table' and set.err then return false end
   local there = redis.pcall('get', key)
   return type(there) == 'string' and there
-end
-local function now()
-  local time = redis.call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 """
 _READ_OR_CLAIM = f"""
@@ -222,10 +219,6 @@ class RedisRuns:
         """Says that a router is gone, unless another session speaks for it by now."""
         await answer_of(self._bury([self._keys.alive(router)], [session]))
 
-    async def _read(self, stream: bytes, after: bytes, wait_ms: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    async def _read(self, stream: bytes, after: bytes, wait_ms: int) -> list[Entry]:
         found = await answer_of(cast("Any", self._waiting.xread({stream: after}, count=_PAGE, block=wait_ms or None)))
-        streams = list(found.values() if isinstance(found, dict) else (entries for _, entries in found or ()))
-        entries = streams[0] if streams else []
-        # RESP2 gives a list of entries; some versions of the client wrap it once more.
-        entries = entries[0] if len(entries) == 1 and isinstance(entries[0], list) else entries
-        return [(bytes(position), fields) for position, fields in entries if fields]
+        return entries_of(streams_of(found).get(stream))

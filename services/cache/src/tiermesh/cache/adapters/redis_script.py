@@ -9,6 +9,14 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+NOW = """
+local function now()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+"""
+"""Redis's own clock, in ms since the Unix epoch: those of its callers need not agree."""
+
 
 class RedisScript:
     """One script on one server, or on whichever node of a cluster has its keys.

@@ -15,13 +15,11 @@ from urllib.parse import urlsplit
 
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.connection import SSLConnection, parse_url
-from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
-from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.maint_notifications import MaintNotificationsConfig
+from tiermesh.cache.adapters.redis_options import client_options
 
 _PORT = 26379
 _ASK_S = 0.25
@@ -118,13 +116,7 @@ def make_sentinel_pool(url: str, *, connections: int, socket_timeout_s: float) -
     is_tls = found.pop("connection_class", None) is SSLConnection
     options = {name: value for name, value in found.items() if name not in {"host", "port"}}
     for_sentinels = {name: options.pop(name) for name in list(options) if name.startswith(_OF_SENTINEL)}
-    shared = {
-        "protocol": 2,
-        "driver_info": None,
-        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-        "retry": Retry(NoBackoff(), 0),
-        **({"ssl": True} if is_tls else {}),
-    }
+    shared = {**client_options(), **({"ssl": True} if is_tls else {})}
     tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
     sentinel = Sentinels(  # type: ignore[no-untyped-call]  # redis-py's pools are not typed
         sentinels,
