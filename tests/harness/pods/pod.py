@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from harness.helm import NAMESPACE
 from harness.pods.images import Images, make_place
 from harness.pods.network import run
 
@@ -160,7 +161,7 @@ class Pod:
         return folder
 
     def _environ(self, container: Manifest) -> dict[str, str]:
-        fields = {"metadata.name": self.name, "metadata.namespace": "inference", "spec.nodeName": "node-0"}
+        fields = {"metadata.name": self.name, "metadata.namespace": NAMESPACE, "spec.nodeName": "node-0"}
         found: dict[str, str] = {}
         for entry in container.get("env", ()):
             value = entry["value"] if "value" in entry else fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]

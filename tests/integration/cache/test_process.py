@@ -12,7 +12,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.cache import RunningCache, confirmed
 from harness.eventually import eventually
 from harness.ports import free_port_base
-from harness.redis import real_redis
 from harness.semantic import answered, ask, name
 from harness.service import service_process
 from tiermesh.api.cache.v1 import cache_pb2_grpc
@@ -26,12 +25,6 @@ tiers: [{name: l0, backend: rules}]
 cache: {store_timeout_ms: 1000}
 drain_s: 1
 """
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
 
 
 def start(folder, port, url, **environ):

@@ -10,7 +10,6 @@ from google.protobuf.duration_pb2 import Duration
 from harness.answers import fingerprint, make_answer
 from harness.cache import running_cache
 from harness.eventually import eventually
-from harness.redis import real_redis
 from harness.slow_proxy import slow_proxy
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.adapters.redis_open import open_redis_store
@@ -26,12 +25,6 @@ PATIENT_MS = 60_000
 def patient_store(redis_server, **options):
     """Opens a store whose own limit a busy machine does not reach."""
     return open_redis_store(redis_server.url, socket_timeout_s=PATIENT_MS / 1000, **options)
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import os
 import pytest
 from harness.cache import cache_config, running_cache
 from harness.eventually import eventually
-from harness.redis import real_redis
 from harness.semantic import FakeEmbedder, FakeNeighbours, answered, ask, name
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.adapters.redis import CHANGES
@@ -16,12 +15,6 @@ from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 
 ON = {"semantic_enabled": True, "store_timeout_ms": 60_000, "semantic_threshold": 0.5}
 STORED, ASKED = "How do I renew my library card?", "How can I renew my library card?"
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from harness.answers import make_answer
 from harness.cache import make_key, running_cache
 from harness.eventually import eventually
-from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
@@ -19,12 +18,6 @@ from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.keys import place_of
 from tiermesh.cache.run_tokens import RunKeys
 from tiermesh.shared.errors import InvalidRequest, Unavailable
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from harness.redis import real_redis
 from harness.router import METADATA, ask
 from harness.two_routers import read, two_routers
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
@@ -13,18 +12,6 @@ from tiermesh.shared.testing import FakeClock, answer_steps
 
 HIT, MISS = router_pb2.CACHE_STATUS_HIT, router_pb2.CACHE_STATUS_MISS
 OTHER_TENANT = (("x-tiermesh-tenant", "other"), ("x-request-id", "req-2"))
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
-
-
-@pytest.fixture
-async def mesh(redis_server):
-    async with two_routers(redis_server.url) as routers:
-        yield routers
 
 
 def pinned():

@@ -5,7 +5,6 @@ import itertools
 
 import pytest
 from harness.eventually import eventually
-from harness.redis import real_redis
 from harness.router import METADATA, ask
 from harness.two_routers import joined, read, two_routers
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
@@ -16,18 +15,6 @@ from tiermesh.shared.testing import answer_steps
 
 COALESCED, MISS = router_pb2.CACHE_STATUS_COALESCED, router_pb2.CACHE_STATUS_MISS
 OTHER = (("x-tiermesh-tenant", "acme"), ("x-request-id", "req-2"))
-
-
-@pytest.fixture
-def redis_server():
-    with real_redis() as server:
-        yield server
-
-
-@pytest.fixture
-async def mesh(redis_server):
-    async with two_routers(redis_server.url) as routers:
-        yield routers
 
 
 def begun():
