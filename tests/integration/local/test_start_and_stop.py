@@ -37,9 +37,12 @@ def listening_ports(mesh):
 
 
 def begin(mesh, *arguments):
-    """Starts the command line without waiting for it, as a shell would: in a process group of its own."""
+    """Starts the command line without waiting for it, as a shell would: in a process group of its own, with Ctrl-C heard.
+
+    Tests that run in the background may have been started with it ignored, which is inherited.
+    """
     return subprocess.Popen(
-        [TIERMESH, *arguments],
+        ["env", "--default-signal=INT", TIERMESH, *arguments],
         env=mesh.environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
