@@ -15,29 +15,46 @@ ENGINE_PARTS = {"network", "prefill", "decode"}
 COMPLEX = "Explain in detail how quantum entanglement challenges local realism and why it matters."
 
 
+def request_of(text, *, max_tokens=8, choices=1, **fields):
+    return router_pb2.GenerateRequest(
+        messages=[chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)],
+        sampling=chat_pb2.Sampling(max_tokens=max_tokens, choice_count=choices),
+        **fields,
+    )
+
+
 @pytest.fixture
-async def asked(lite):
+async def stub(lite):
+    async with lite[0].channel() as channel:
+        yield router_pb2_grpc.RouterServiceStub(channel)
+
+
+@pytest.fixture
+def asked(lite, stub):
     """Asks the lite mesh; returns the label, the last event and how many milliseconds the caller waited."""
-    mesh = lite[0]
-    async with mesh.channel() as channel:
-        stub = router_pb2_grpc.RouterServiceStub(channel)
 
-        async def ask(text, *, timeout=60, max_tokens=8, choices=1, **fields):
-            request = router_pb2.GenerateRequest(
-                messages=[chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)],
-                sampling=chat_pb2.Sampling(max_tokens=max_tokens, choice_count=choices),
-                **fields,
-            )
-            began = time.monotonic()
-            events = []
-            try:
-                async for event in stub.Generate(request, timeout=timeout, metadata=mesh.metadata):
-                    events.append(event)
-            except grpc.aio.AioRpcError:
-                assert events[-1].HasField("failure")
-            return events[0].route, events[-1], (time.monotonic() - began) * 1000
+    async def ask(text, *, timeout=60, **fields):
+        began = time.monotonic()
+        events = []
+        try:
+            async for event in stub.Generate(request_of(text, **fields), timeout=timeout, metadata=lite[0].metadata):
+                events.append(event)
+        except grpc.aio.AioRpcError:
+            assert events[-1].HasField("failure")
+        return events[0].route, events[-1], (time.monotonic() - began) * 1000
 
-        yield ask
+    return ask
+
+
+@pytest.fixture
+def explained(lite, stub):
+    """The label that the lite mesh would give to a question now."""
+
+    async def explain(text, **fields):
+        wanted = router_pb2.ExplainRequest(request=request_of(text, **fields))
+        return (await stub.Explain(wanted, timeout=60, metadata=lite[0].metadata)).route
+
+    return explain
 
 
 async def test_a_miss_and_then_a_hit(asked):
@@ -61,8 +78,12 @@ async def test_a_miss_and_then_a_hit(asked):
     assert not set(parts_ms(ledger.parts)) & ENGINE_PARTS
 
 
-async def test_a_degraded_answer(asked, lite):
+async def test_a_degraded_answer(asked, explained, lite):
     mesh, off = lite[0], {"cache_mode": router_pb2.CACHE_MODE_OFF}
+
+    async def degraded():
+        return "degraded" in (await explained(COMPLEX, **off)).reasons
+
     # One that waits is a backlog. Eight choices each make the simulated L2 so slow that the crowd stays for a while.
     mesh.edit({"balance": {"backlog": 0.01}})
     crowd = [
@@ -70,12 +91,9 @@ async def test_a_degraded_answer(asked, lite):
         for n in range(mesh.config.tier("l2").slots + 4)
     ]
     try:
-
-        async def degraded():
-            route, last, _ = await asked(COMPLEX, **off)
-            return (route, last) if "degraded" in route.reasons else None
-
-        route, last = await eventually(degraded)
+        # Asked before the router knows of the crowd, it would wait behind it. To explain waits for nobody.
+        await eventually(degraded)
+        route, last, _ = await asked(COMPLEX, **off)
     finally:
         mesh.edit({"balance": {}})
         for task in crowd:
