@@ -19,11 +19,13 @@
 """
 
 from tiermesh.client._answer import Answer
-from tiermesh.client._async import AsyncAnswerStream, AsyncClient
+from tiermesh.client._async import AsyncClient
+from tiermesh.client._async_stream import AsyncAnswerStream
 from tiermesh.client._deadlines import Deadlines, Lane
 from tiermesh.client._request import make_report, make_request
 from tiermesh.client._retries import RetryPolicy, RetryTokens
-from tiermesh.client._sync import AnswerStream, Client
+from tiermesh.client._sync import Client
+from tiermesh.client._sync_stream import AnswerStream
 from tiermesh.shared.errors import (
     BudgetExhausted,
     DeadlineError,
