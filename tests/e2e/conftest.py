@@ -6,7 +6,7 @@ import time
 
 import pytest
 from harness.collector import running_collector
-from harness.mesh import OTHER_KEY, PATIENT, TWO_TENANTS, running_mesh
+from harness.mesh import OTHER_KEY, PATIENT, PATIENT_CACHE, TWO_TENANTS, running_mesh
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 
 # L1 answers fast, so that tests are; L2 is slow enough to be caught in the middle of an answer.
@@ -26,14 +26,13 @@ SEMANTIC = {
         {"name": "l2", "simulated_ttft_ms": 5, "simulated_tokens_per_second": 2000},
     ],
     "drain_s": 1,
-    # However busy the machine is, an embedding and Redis have the time that they need.
-    "deadlines": {"cache_ms": 10_000},
+    **PATIENT,
     "cache": {
+        **PATIENT_CACHE,
         "semantic_enabled": True,
         "semantic_task_types": ["faq", "qa", "math", "tool_use"],
         # Low, so that it is the guards that have to refuse.
         "semantic_threshold": 0.6,
-        "store_timeout_ms": 1000,
     },
 }
 MEASURED = {**SPEEDS, "metrics": {"interval_s": 0.5}}
@@ -84,24 +83,29 @@ def breakable(tmp_path_factory):
         yield mesh
 
 
-def _processes(mesh):
-    """Names of the processes of a mesh that is well, or None."""
-    status = json.loads(mesh.tiermesh("status", "--json", check=False).stdout)
-    return {each["name"] for each in status["processes"]} if status["well"] else None
+def _whole(mesh):
+    """Names of the processes, and the version of the configuration, of a mesh once it is well."""
+    give_up = time.monotonic() + 300
+    while time.monotonic() < give_up:
+        # A process that is not run for a moment answers too late, the supervisor too: then nothing is said.
+        told = mesh.tiermesh("status", "--json", check=False).stdout
+        status = json.loads(told) if told else {"well": False}
+        if status["well"]:
+            return {each["name"] for each in status["processes"]}, status["control"]["config_version"]
+    raise TimeoutError(f"the mesh is not well: {told}")
 
 
 @pytest.fixture
 def broken(breakable):
     """A lite mesh to be broken. Its files are put back afterwards, and it must be well again before the next test."""
     files = {path: path.read_bytes() for path in breakable.folder.glob("*.yaml")}
-    before = _processes(breakable)
-    assert before is not None
+    before = _whole(breakable)
     yield breakable
     for path, content in files.items():
         if path.read_bytes() != content:
             fresh = path.with_suffix(".new")
             fresh.write_bytes(content)
             fresh.replace(path)
-    give_up = time.monotonic() + 120
-    while _processes(breakable) != before:
+    give_up = time.monotonic() + 300
+    while _whole(breakable) != before:
         assert time.monotonic() < give_up, "the mesh is not as it was before the test"

@@ -59,9 +59,10 @@ def test_killed_in_the_middle_it_goes_on_and_live_callers_find_every_answer(lite
     assert already is None or int(already[1]) <= 1
 
     with mesh.http() as client:
+        give_up = time.monotonic() + 90
         for body in bodies:
             # Writing an answer delays nobody, so it may come a moment after the end.
             while (found := client.post("/v1/chat/completions", json=body)).headers["x-tiermesh-cache"] != "hit":
-                assert time.monotonic() < give_up + 90, found.headers["x-tiermesh-cache"]
+                assert time.monotonic() < give_up, found.headers["x-tiermesh-cache"]
             assert found.json()["choices"][0]["finish_reason"] == "stop"
     assert "answered already" in mesh.tiermesh("cache", "warm", str(log)).stdout

@@ -3,6 +3,8 @@
 import asyncio
 
 import httpx
+import psutil
+from harness.eventually import eventually
 from tiermesh.shared.endpoints import cluster_endpoints
 
 
@@ -51,15 +53,14 @@ class Traffic:
         return [result for result in self.results if result[0] != 200]
 
 
-async def until(condition, timeout=60):
-    async with asyncio.timeout(timeout):
-        while True:
-            try:
-                if condition():
-                    return
-            except (LookupError, httpx.HTTPError):
-                pass
-            await asyncio.sleep(0.05)
+async def until(condition):
+    async def so():
+        try:
+            return condition()
+        except (LookupError, httpx.HTTPError, psutil.Error):
+            return False
+
+    await eventually(so)
 
 
 def healthy(mesh, cluster):
@@ -103,17 +104,25 @@ async def test_an_invalid_change_is_refused_with_its_reason_and_the_last_good_on
     async with Traffic(mesh) as traffic:
         await traffic.more(10)
         mesh.write(good + "\ntyers: []\n")
-        await until(lambda: "the newest file was refused" in mesh.tiermesh("status", check=False).stdout)
-        refused = mesh.tiermesh("status", check=False)
-        assert "tyers" in refused.stdout
-        assert refused.returncode == 1
+
+        async def refused():
+            told = await asyncio.to_thread(mesh.tiermesh, "status", check=False)
+            return told if "the newest file was refused" in told.stdout else None
+
+        told = await eventually(refused)
+        assert "tyers" in told.stdout
+        assert told.returncode == 1
         # A service that dies now comes back with what was accepted last.
         classifier = mesh.process("tiermesh.classifier")
         classifier.kill()
         await until(lambda: mesh.process("tiermesh.classifier").pid != classifier.pid)
         await traffic.more(20)
         mesh.write(good)
-        await until(lambda: mesh.tiermesh("status", check=False).returncode == 0)
+
+        async def accepted():
+            return (await asyncio.to_thread(mesh.tiermesh, "status", check=False)).returncode == 0
+
+        await eventually(accepted)
         await traffic.more(10)
     assert traffic.failures() == []
 

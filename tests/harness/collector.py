@@ -50,8 +50,8 @@ class Collector:
         try:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(wait, self.loop))
         except TimeoutError:
-            missing = sorted(wanted - self.metrics.attributes.keys())
-            raise TimeoutError(f"no metrics {missing}; there are {sorted(self.metrics.attributes)}") from None
+            come = set(self.metrics.attributes.copy())
+            raise TimeoutError(f"no metrics {sorted(wanted - come)}; there are {sorted(come)}") from None
 
 
 @contextmanager

@@ -25,10 +25,14 @@ OTHER_KEY = "test-key-of-globex-99"
 
 
 def mesh_config(folder: Path, environ: dict[str, str] | None = None, **sections: object) -> TiermeshConfig:
-    """Returns a small configuration on free ports, with two tenants whose keys are `KEY` and `OTHER_KEY`."""
+    """Returns a small configuration on free ports, with two tenants whose keys are `KEY` and `OTHER_KEY`.
+
+    Its health checks are patient: services of the test's own process must not be out of use after each of its pauses.
+    """
     values: dict[str, object] = {
         "tenants": [{"name": "acme", "key_env": "ACME_KEY"}, {"name": "globex", "key_env": "GLOBEX_KEY"}],
         "tiers": [{"name": "l1", "backend": "rules"}],
+        "health": {"timeout_ms": 30_000},
         **sections,
     }
     return parse_config(values, folder / "mesh.yaml", {**network_environment(free_port_base()), **(environ or {})})
@@ -62,7 +66,7 @@ class RunningEnvoy:
         page = (await self.admin(f"/stats?filter=^{name}$")).text
         return int(page.rpartition(":")[2]) if ":" in page else 0
 
-    async def healthy(self, cluster: str, count: int = 1, *, within_s: float = 10.0) -> None:
+    async def healthy(self, cluster: str, count: int = 1, *, within_s: float = 60.0) -> None:
         """Waits until a cluster has exactly `count` healthy replicas."""
 
         async def enough() -> bool:

@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,9 @@ import httpx
 import openai
 import psutil
 import yaml
+from harness.eventually import eventually
 from harness.ports import free_port_base, network_environment
+from tiermesh.router.settings import make_snapshot
 from tiermesh.shared.config import TiermeshConfig, load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,11 +27,18 @@ TIERMESH = Path(sys.executable).parent / "tiermesh"
 
 
 PATIENT_DEADLINES = {"cache_ms": 10_000, "classifier_ms": 10_000, "reserve_ms": 500}
+PATIENT_CACHE = {"store_timeout_ms": 10_000}
 PATIENT: dict[str, object] = {
     "deadlines": PATIENT_DEADLINES,
-    "cache": {"store_timeout_ms": 1000},
+    "cache": PATIENT_CACHE,
+    "classifier": {"model_timeout_ms": 10_000},
+    "health": {"timeout_ms": 30_000},
 }
-"""Keys for a mesh on a busy machine: with the shipped ones, a pause of some milliseconds turns a hit into a miss."""
+"""Keys for a mesh on a busy machine.
+
+With the shipped ones, a pause of some milliseconds turns a hit into a miss and another tier's question into one that
+nobody has judged; one of two seconds takes a process out.
+"""
 
 
 OTHER_KEY = "key-of-another-tenant"
@@ -102,6 +111,36 @@ class Mesh:
             [TIERMESH, *arguments], env=self.environ, check=check, timeout=timeout, capture_output=True, text=True
         )
 
+    def version(self) -> str:
+        """Returns the version that the configuration file and its rules have now: routers name the one they decide by."""
+        config = load_config(self.config_path, self.environ)
+        return make_snapshot(config, rules=config.rules.read_bytes(), loaded_at=0).version
+
+    async def decides_by_the_file(self) -> None:
+        """Waits until the router decides by what the configuration file says now."""
+        body = {"request": {"messages": [{"role": "ROLE_USER", "content": "hello"}]}}
+        wanted = self.version()
+        headers = {"authorization": f"Bearer {self.key}"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60) as client:
+
+            async def known() -> bool:
+                answer = await client.post("/v1/explain", json=body)
+                return answer.status_code == 200 and answer.json()["route"]["config_version"] == wanted
+
+            await eventually(known)
+
+    @asynccontextmanager
+    async def changed(self, change: dict[str, object]) -> AsyncIterator[None]:
+        """Merges keys into the configuration, and puts it back; either way, waits until the router decides by it."""
+        before = self.config_path.read_text(encoding="utf-8")
+        self.edit(change)
+        try:
+            await self.decides_by_the_file()
+            yield
+        finally:
+            self.write(before)
+            await self.decides_by_the_file()
+
     def edit(self, change: dict[str, object]) -> None:
         """Merges keys into the configuration file, by replacing the file in one step."""
         raw = yaml.safe_load(self.config_path.read_text(encoding="utf-8"))
@@ -131,11 +170,13 @@ class Mesh:
         for process in psutil.process_iter():
             try:
                 ours = process.environ().get("TIERMESH_STATE") == str(self.state)
-                if (ours or redis in " ".join(process.cmdline())) and process.pid != os.getpid():
+                if not ours and redis not in " ".join(process.cmdline()):
+                    continue
+                if process.pid != os.getpid() and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
             except psutil.Error:
                 continue
-        return [p for p in found if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        return found
 
     def process(self, *words: str) -> psutil.Process:
         """Returns the one process whose command line has all of `words`.
@@ -143,11 +184,16 @@ class Mesh:
         Raises:
             LookupError: there is none.
         """
+        lines = []
         for process in self.processes():
-            line = process.cmdline()
-            if all(any(word in part for part in line) for word in words):
+            try:
+                lines.append(process.cmdline())
+            except psutil.Error:
+                # It has ended since.
+                continue
+            if all(any(word in part for part in lines[-1]) for word in words):
                 return process
-        raise LookupError(f"no process with {words} among {[p.cmdline() for p in self.processes()]}")
+        raise LookupError(f"no process with {words} among {lines}")
 
 
 def prepare_mesh(folder: Path, profile: str, change: dict[str, object] | None = None) -> Mesh:

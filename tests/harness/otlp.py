@@ -88,8 +88,8 @@ class MetricsReceiver(metrics_service_pb2_grpc.MetricsServiceServicer):
     """Remembers which metrics came, of which service, with which attributes."""
 
     def __init__(self) -> None:
-        self.attributes: dict[tuple[str, str], set[tuple[tuple[str, object], ...]]] = {}
-        """Sets of attributes seen, by service and name of the metric."""
+        self.attributes: dict[tuple[str, str], frozenset[tuple[tuple[str, object], ...]]] = {}
+        """Sets of attributes seen, by service and name of the metric; other threads may look at each."""
         self._changed = asyncio.Condition()
 
     async def Export(self, request, context):
@@ -98,13 +98,14 @@ class MetricsReceiver(metrics_service_pb2_grpc.MetricsServiceServicer):
             for resource_metrics in request.resource_metrics:
                 resource = {item.key: item.value.string_value for item in resource_metrics.resource.attributes}
                 for metric in (m for scope in resource_metrics.scope_metrics for m in scope.metrics):
-                    seen = self.attributes.setdefault((resource.get("service.name", ""), metric.name), set())
+                    name = (resource.get("service.name", ""), metric.name)
                     points = getattr(metric, metric.WhichOneof("data")).data_points
-                    seen |= {tuple(sorted((a.key, _value(a.value)) for a in point.attributes)) for point in points}
+                    fresh = {tuple(sorted((a.key, _value(a.value)) for a in point.attributes)) for point in points}
+                    self.attributes[name] = self.attributes.get(name, frozenset()) | fresh
             self._changed.notify_all()
         return metrics_service_pb2.ExportMetricsServiceResponse()
 
-    async def until(self, condition: Callable[[], object], *, within_s: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], object], *, within_s: float = 60.0) -> None:
         """Waits until something is so; it is looked at whenever metrics arrive.
 
         Raises:

@@ -180,7 +180,7 @@ async def test_an_invalid_change_is_refused_and_the_last_good_keeps_serving(data
 async def test_roles_get_their_own_doors(tmp_path):
     config = mesh_config(tmp_path)
     other = config.model_copy(
-        update={"network": config.network.model_copy(update={"admin_port": config.network.admin_port + 50})}
+        update={"network": config.network.model_copy(update={"admin_port": config.network.admin_port + 6})}
     )
     async with (
         running_stub(replica_endpoint(config, "router", 0)) as router,

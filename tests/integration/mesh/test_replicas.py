@@ -191,6 +191,8 @@ async def test_a_process_that_hangs_is_taken_out_and_used_again_when_it_goes_on(
                 "simulated_tokens_per_second": 5000,
             }
         ],
+        # As shipped: it is to be noticed.
+        health={"timeout_ms": 1000},
     )
     text = yaml.safe_dump(config.model_dump(mode="json"))
     async with AsyncExitStack() as stack:

@@ -154,6 +154,9 @@ def test_clusters_spread_by_load_check_health_and_leave_removed_replicas_at_once
     (check,) = cluster.health_checks
     assert check.HasField("grpc_health_check")
     assert check.no_traffic_interval.ToMilliseconds() == 500
+    assert check.timeout.ToMilliseconds() == 1000
+    patient = make_cluster(config(health={"timeout_ms": 2500}), "engine-l1")
+    assert patient.health_checks[0].timeout.ToMilliseconds() == 2500
     assert cluster.common_lb_config.HasField("healthy_panic_threshold")
     assert cluster.common_lb_config.healthy_panic_threshold.value == 0
     assert cluster.ignore_health_on_host_removal

@@ -40,7 +40,7 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
         },
         # A replica taken out of the configuration is left at once, not when its health check fails.
         "ignore_health_on_host_removal": True,
-        "health_checks": [_health_check()],
+        "health_checks": [_health_check(config)],
         "outlier_detection": _outliers(name),
         "circuit_breakers": {"thresholds": _breakers(config, name)},
         "typed_extension_protocol_options": _http2(),
@@ -140,9 +140,9 @@ def _breakers(config: TiermeshConfig, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _health_check() -> dict[str, Any]:
+def _health_check(config: TiermeshConfig) -> dict[str, Any]:
     return {
-        "timeout": "1s",
+        "timeout": f"{config.health.timeout_ms / 1000}s",
         "interval": "0.5s",
         # The default is 60 s: an idle mesh would take a minute to see a replica come up.
         "no_traffic_interval": "0.5s",
@@ -172,7 +172,7 @@ def _outliers(name: str) -> dict[str, Any]:
     ejected, so a single one never is.
 
     One broken connection is enough: a dead replica has nothing in hand, so that balancing by the fewest requests sends
-    it everything, retries included, until it is ejected or its health checks have failed for a second.
+    it everything, retries included, until it is ejected or two of its health checks have failed.
     """
     engine = name.startswith("engine-")
     return {

@@ -16,7 +16,7 @@ from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_cluster import RedisClusterStore
 from tiermesh.cache.adapters.redis_cluster_runs import RedisClusterRuns
 from tiermesh.cache.adapters.redis_log import RedisLog
-from tiermesh.cache.adapters.redis_open import open_redis_store
+from tiermesh.cache.adapters.redis_open import SOCKET_TIMEOUT_S, open_redis_store
 from tiermesh.cache.adapters.redis_runs import ALIVE_MS, FOLLOWS_MS, RedisRuns
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
@@ -265,9 +265,11 @@ def make_board(
 
 async def _serve(process: Process, meter: Meter | None) -> None:
     config, ending = process.config, asyncio.Event()
+    # Whoever has callers wait for Redis for longer wants its answer, too.
+    socket_timeout_s = max(SOCKET_TIMEOUT_S, config.cache.store_timeout_ms / 1000)
     async with (
         process.open_tracing("tiermesh-cache") as tracing,
-        open_redis_store(redis_url(config, process.environ)) as store,
+        open_redis_store(redis_url(config, process.environ), socket_timeout_s=socket_timeout_s) as store,
         open_semantic_parts(config, process.environ) as semantic,
         open_board(config, process.environ, store) as board,
         wire(

@@ -93,6 +93,13 @@ class DeadlineConfig(_Section):
         return self
 
 
+class HealthConfig(_Section):
+    """How Envoy tells which replicas can work: it asks each of them twice a second."""
+
+    timeout_ms: Annotated[int, Field(ge=10, le=60_000)] = 1000
+    """Longest wait for a replica's answer. One that does not answer twice in a row gets no requests until it does."""
+
+
 class ServiceConfig(_Section):
     """A stateless service."""
 
@@ -112,7 +119,7 @@ class ClassifierConfig(ServiceConfig):
 
     model: str = "builtin"
     """`builtin`, `off` for rules alone, or a folder written by `make train-classifier`."""
-    model_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 20
+    model_timeout_ms: Annotated[int, Field(ge=1, le=10_000)] = 20
     """Longest wait for the learnt model; past it the rules decide."""
 
     @field_validator("model", mode="before")
@@ -142,7 +149,7 @@ class CacheConfig(ServiceConfig):
     router. `mesh`: those at all routers, through Redis, where there is more than one."""
     ttl_s: Annotated[int, Field(ge=1)] = 3600
     """How long an answer is kept, give or take a tenth."""
-    store_timeout_ms: Annotated[int, Field(ge=1, le=1000)] = 5
+    store_timeout_ms: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Longest wait for Redis; past it a lookup is a miss."""
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
     """Larger answers are not kept."""
@@ -311,6 +318,7 @@ class TiermeshConfig(_Section):
 
     network: NetworkConfig = NetworkConfig()
     discovery: DiscoveryConfig = DiscoveryConfig()
+    health: HealthConfig = HealthConfig()
     tenants: Annotated[tuple[TenantConfig, ...], Field(min_length=1)]
     """Who may send requests."""
     limits: LimitsConfig = LimitsConfig()

@@ -14,7 +14,7 @@ from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
 from tiermesh.shared.config import ConfigError
 
 _CONNECTIONS = 32
-_SOCKET_TIMEOUT_S = 1.0
+SOCKET_TIMEOUT_S = 1.0
 """Ends operations that nobody waits for any more; far above what a caller waits."""
 _CLUSTER = "+cluster://"
 _SENTINEL = "+sentinel://"
@@ -22,7 +22,7 @@ _SENTINEL = "+sentinel://"
 
 @asynccontextmanager
 async def open_redis_store(
-    url: str, *, connections: int = _CONNECTIONS, socket_timeout_s: float = _SOCKET_TIMEOUT_S
+    url: str, *, connections: int = _CONNECTIONS, socket_timeout_s: float = SOCKET_TIMEOUT_S
 ) -> AsyncIterator[RedisStore]:
     """Opens a pool that connects on first use, so that a Redis that is down is no hindrance.
 
