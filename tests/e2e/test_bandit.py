@@ -5,6 +5,7 @@ The answers are made up, and the feedback with them: the small tier is always wr
 
 import asyncio
 import json
+import time
 
 import pytest
 from harness.eventually import eventually
@@ -79,13 +80,23 @@ async def recorded(mesh, path, request_id):
     return await eventually(found)
 
 
-async def traced(mesh, trace_id, word):
-    """Waits until the trace shows a word: spans come in their own time, one process's after another's."""
+async def traced(mesh, client, text, word, path):
+    """Asks until the trace shows a word; returns the answer and its record.
 
-    async def found():
-        return word in (await asyncio.to_thread(mesh.tiermesh, "trace", trace_id, "--all", check=False)).stdout
+    Spans come in their own time, one process's after another's; nobody sends those again that were not taken in time.
+    """
 
-    await eventually(found)
+    async def asked():
+        answer = await ask(client, text)
+        record = await recorded(mesh, path, answer.route.request_id)
+        give_up = time.monotonic() + 15
+        while time.monotonic() < give_up:
+            shown = await asyncio.to_thread(mesh.tiermesh, "trace", record.trace_id, "--all", check=False)
+            if word in shown.stdout:
+                return answer, record
+        return None
+
+    return await eventually(asked)
 
 
 async def test_it_learns_in_shadow_is_replayed_and_goes_live(mesh, tmp_path):
@@ -101,16 +112,14 @@ async def test_it_learns_in_shadow_is_replayed_and_goes_live(mesh, tmp_path):
 
     # In shadow: what it would have done is recorded and traced, and the static policy decides all the same.
     async with AsyncClient(mesh.target, api_key=mesh.key) as client:
-        shadowed = await ask(client, code(REQUESTS))
+        shadowed, record = await traced(mesh, client, code(REQUESTS), "shadow", exported)
     assert not any(reason.startswith("bandit:") for reason in shadowed.route.reasons)
-    record = await recorded(mesh, exported, shadowed.route.request_id)
     assert record.decision.policy == "static"
     assert record.decision.propensity == pytest.approx(0.3 if record.decision.explored else 0.7)
     (shadow,) = record.decision.shadows
     assert (shadow.policy, shadow.candidates[0].tier) == ("bandit", "l2")
     assert shadow.candidates[0].probability >= 0.98
     assert sum(candidate.probability for candidate in shadow.candidates) == pytest.approx(1)
-    await traced(mesh, record.trace_id, "shadow")
 
     # Live without a replay: refused, and the mesh goes on as before.
     mesh.edit({"bandit": {**BANDIT, "mode": "live"}})
@@ -139,13 +148,11 @@ async def test_it_learns_in_shadow_is_replayed_and_goes_live(mesh, tmp_path):
 
         await eventually(live)
         assert (await client.explain(chat(0), deadline_s=60)).route.tier == "l1"
-        decided = await ask(client, code(REQUESTS + 2))
+        decided, record = await traced(mesh, client, code(REQUESTS + 2), "live", exported)
     assert decided.route.reasons[-1] in {"bandit:l2", "explored:l1"}
-    record = await recorded(mesh, exported, decided.route.request_id)
     chances = {candidate.tier: candidate.probability for candidate in record.decision.candidates}
     assert record.decision.policy == "bandit"
     assert chances["l2"] >= 0.98
     assert sum(chances.values()) == pytest.approx(1)
     assert record.decision.propensity == pytest.approx(chances[decided.route.tier])
     assert [(shadow.policy, shadow.tier) for shadow in record.decision.shadows] == [("static", "l1")]
-    await traced(mesh, record.trace_id, "live")

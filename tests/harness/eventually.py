@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(check: Callable[[], Awaitable[T]], *, within_s: float = 60.0) -> T:
+async def eventually(check: Callable[[], Awaitable[T]], *, within_s: float = 120.0) -> T:
     """Calls `check` until it returns something true, and returns that.
 
     The bound only ends a test that would hang, so it is far beyond what a busy machine needs.

@@ -34,6 +34,8 @@ class Seen:
     metadata: list[dict[str, str]] = field(default_factory=list)
     remaining: list[float | None] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    in_time: list[str] = field(default_factory=list)
+    """Calls whose deadline had not passed when they came."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,7 +45,10 @@ class Seen:
         """Remembers a call."""
         self.calls.append(what)
         self.metadata.append({k: v for k, v in context.invocation_metadata() if isinstance(v, str)})
-        self.remaining.append(context.time_remaining())
+        remaining = context.time_remaining()
+        self.remaining.append(remaining)
+        if remaining is None or remaining > 0:
+            self.in_time.append(what)
         self.started.set()
 
     async def hang(self) -> None:

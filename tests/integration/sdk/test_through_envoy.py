@@ -61,10 +61,10 @@ async def test_the_deadline_is_kept_and_sent_on(tmp_path):
             with pytest.raises(DeadlineError):
                 await client.ask("hang-first", deadline_s=deadline_s)
 
-        ended = await until_one_arrives(ask, router.seen.calls)
+        ended = await until_one_arrives(ask, router.seen.in_time)
         assert ended.deadline_s - 0.1 < ended.took_s < ended.deadline_s + 10
         assert 0 < router.seen.remaining[-1] < ended.deadline_s + 0.06
-        assert len(router.seen.calls) == 1
+        assert len(router.seen.in_time) == 1
 
 
 async def test_a_tenant_over_its_rate_is_refused_and_told_when_to_come_back(tmp_path):
