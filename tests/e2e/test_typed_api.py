@@ -1,6 +1,5 @@
 """RouterService through Envoy: gRPC, reflection, and the same calls as JSON and server-sent events."""
 
-import asyncio
 import json
 import time
 
