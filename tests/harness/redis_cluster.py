@@ -45,7 +45,7 @@ class RealCluster:
     @property
     def url(self) -> str:
         """Where to begin."""
-        return f"redis+cluster://127.0.0.1:{self.nodes[1].port}"
+        return f"redis+cluster://127.0.0.1:{self.nodes[MASTERS - 1].port}"
 
     def start(self) -> None:
         """Starts all nodes and makes one cluster of them."""
@@ -64,6 +64,24 @@ class RealCluster:
         until(lambda: replica.say("CLUSTER REPLICATE", master), "the replica")
         until(lambda: replica.replication().get("master_link_status") == "up", "replication")
         until(lambda: all(self._is_ok(node) for node in self.nodes), "the cluster")
+
+    def cut_off(self, *, master: int = 0) -> None:
+        """Has the replica follow a master and lose the connection to it: what is written from now on is lost with the master."""
+        replica = self.nodes[MASTERS]
+        self.follow(master)
+        replica.say("CONFIG", "SET", "masterauth", "wrong")
+        replica.say("CLIENT", "KILL", "TYPE", "master")
+        until(lambda: not self.nodes[master].replication()["connected_slaves"], "the connection to end")
+
+    def follow(self, master: int) -> None:
+        """Has the replica follow a master; returns when it has all that there was."""
+        replica, name = self.nodes[MASTERS], self.nodes[master].say("CLUSTER MYID")
+        until(lambda: replica.say("CLUSTER REPLICATE", name), "the replica")
+        until(lambda: self._is_followed(master), "replication")
+
+    def _is_followed(self, master: int) -> bool:
+        said = self.nodes[MASTERS].replication()
+        return said["master_port"] == self.nodes[master].port and said["master_link_status"] == "up"
 
     def take_over(self) -> None:
         """Makes the replica the master of the first node's slots, as a failover does."""

@@ -58,9 +58,27 @@ class RealSentinel:
         self.primary.kill()
         self.sentinel.say("SENTINEL", "SET", SERVICE, "down-after-milliseconds", _SHORT_MS)
 
+    def cut_off(self) -> None:
+        """Has the replica lose the primary: what is written from now on is lost with it."""
+        self.replica.say("CONFIG", "SET", "masterauth", "wrong")
+        self.replica.say("CLIENT", "KILL", "TYPE", "master")
+        until(lambda: not self.primary.replication()["connected_slaves"], "the connection to end")
+
     def fail_over(self) -> None:
         """Has the replica promoted while the primary lives."""
         until(lambda: self.sentinel.say("SENTINEL", "FAILOVER", SERVICE), "the failover to begin")
+
+    def fail_over_unheard(self) -> None:
+        """Does the same, and the old primary never hears of it: it goes on for good, as it does for seconds else."""
+        self.primary.say("ACL", "SETUSER", "default", "-slaveof", "-replicaof")
+        self.fail_over()
+        until(lambda: self.replica.replication()["role"] == "master", "the promotion")
+        until(lambda: self.named() == self.replica.port, "the Sentinel to name the new primary")
+
+    def named(self) -> int:
+        """The port of the primary, as the Sentinel has it."""
+        with self.sentinel.client() as client:
+            return int(client.sentinel_get_master_addr_by_name(SERVICE)[1])
 
     def kill(self) -> None:
         """Ends all of them."""

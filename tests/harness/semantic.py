@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from harness.answers import fingerprint, make_answer, make_key
 from harness.cache import RunningCache
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.ports import LogPage
+from tiermesh.cache.ports import Change, ChangePage, QuestionPage
 from tiermesh.shared.errors import Unavailable
 
+T = TypeVar("T")
 DIMENSIONS = 64
 
 
@@ -63,7 +66,7 @@ class FakeChangeLog:
     """A log that several caches of one process may share. Set `down` to refuse everything."""
 
     def __init__(self) -> None:
-        self.changes: list[bytes] = []
+        self.changes: list[Change] = []
         self.questions: list[Mapping[bytes, bytes]] = []
         self.down = False
         self.heard: dict[str, int] = {}
@@ -72,10 +75,11 @@ class FakeChangeLog:
         """Whether replicas that have said something are waited for; they never cease to be."""
         self.grown = asyncio.Event()
 
-    async def append_change(self, key: bytes) -> bytes:
-        """Says that an answer changed."""
+    async def append_change(self, change: Change | bytes, *, awaited: bool = True) -> bytes:
+        """Says that an answer changed; a key alone is that of one which was overwritten."""
+        del awaited
         self._check()
-        self.changes.append(key)
+        self.changes.append(Change(change) if isinstance(change, bytes) else change)
         self.grown.set()
         return str(len(self.changes)).encode()
 
@@ -97,29 +101,25 @@ class FakeChangeLog:
         self.questions.extend(dict(fields) for fields in questions)
         self.grown.set()
 
-    async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:
-        """Returns what was said after two positions."""
+    async def read_changes(self, after: bytes, *, wait_ms: int) -> ChangePage:
+        """Returns what was said after a position."""
+        found = await self._read(self.changes, int(after), wait_ms)
+        return ChangePage(found, is_awaited=bool(found), is_reset=int(after) > len(self.changes))
+
+    async def read_questions(self, after: bytes, *, wait_ms: int) -> QuestionPage:
+        """Returns what was said after a position."""
+        found = await self._read(self.questions, int(after), wait_ms)
+        return QuestionPage(found, is_reset=int(after) > len(self.questions))
+
+    async def _read(self, said: list[T], after: int, wait_ms: int) -> list[tuple[bytes, T]]:
+        # Positions count from 1; a log that is shorter than a position has lost its memory.
         self._check()
-        page = self._page(int(changes_after), int(questions_after))
-        if not page.changes and not page.questions and wait_ms:
+        if after == len(said) and wait_ms:
             self.grown.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
                     await self.grown.wait()
-            except TimeoutError:
-                return page
-            page = self._page(int(changes_after), int(questions_after))
-        return page
-
-    def _page(self, changes: int, questions: int) -> LogPage:
-        # Positions count from 1; a log that is shorter than a position has lost its memory.
-        reset = changes > len(self.changes) or questions > len(self.questions)
-        return LogPage(
-            [(str(n + 1).encode(), self.changes[n]) for n in range(changes, len(self.changes))],
-            [(str(n + 1).encode(), self.questions[n]) for n in range(questions, len(self.questions))],
-            is_awaited=changes < len(self.changes),
-            is_reset=reset,
-        )
+        return [(str(n + 1).encode(), said[n]) for n in range(after, len(said))]
 
     def _check(self) -> None:
         if self.down:

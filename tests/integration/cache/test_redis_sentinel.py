@@ -4,17 +4,20 @@ import asyncio
 import itertools
 import statistics
 import time
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from harness.answers import fingerprint, make_answer
 from harness.cache import confirmed, running_cache
 from harness.eventually import eventually
-from harness.redis_sentinel import real_sentinel
+from harness.redis_sentinel import SERVICE, real_sentinel
 from harness.two_routers import joined, read, two_routers
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.adapters.redis_log import RedisLog
 from tiermesh.cache.adapters.redis_open import open_redis_store
-from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
+from tiermesh.cache.adapters.redis_rivals import RedisSentinelStore
+from tiermesh.cache.adapters.redis_sentinel import make_member, make_sentinel_pool
 from tiermesh.cache.keys import place_of
 from tiermesh.shared.config import ConfigError
 from tiermesh.shared.errors import Unavailable
@@ -89,6 +92,80 @@ async def test_a_primary_that_is_replaced_while_it_lives_is_left(redis, cache):
         return has(redis.replica, text)
 
     await eventually(at_the_new_one)
+
+
+def sentinel_parts(redis):
+    """The Sentinels and the pool of their primary, as they are opened."""
+    return make_sentinel_pool(redis.url.replace("+sentinel", "", 1), connections=4, socket_timeout_s=60)
+
+
+@asynccontextmanager
+async def cache_at(member, redis):
+    """A cache of the Sentinels that takes a server for the primary, whatever they say by now."""
+    sentinel, pool = sentinel_parts(redis)
+    client = make_member(pool, ("127.0.0.1", member.port), connections=8)
+    store = RedisSentinelStore(
+        client,
+        primary=lambda: ("127.0.0.1", member.port),
+        members=partial(sentinel.members, SERVICE),
+        connect=partial(make_member, pool),
+    )
+    try:
+        async with running_cache(store, log=RedisLog(client, max_questions=9), store_timeout_ms=2000) as cache:
+            yield cache
+    finally:
+        for each in (client, pool, sentinel):
+            await each.aclose()
+
+
+WAYS = {
+    "tenant": lambda cache: cache.invalidate(),
+    "tag": lambda cache: cache.call("Invalidate", cache_pb2.InvalidateRequest(tenant="local", tags=["shop"])),
+    "one": lambda cache: cache.invalidate(fingerprint=fingerprint("forgotten")),
+}
+
+
+@pytest.mark.parametrize("forgets_at", ["new", "old"])
+async def test_what_is_forgotten_while_two_take_themselves_for_the_primary_is_given_by_nobody(redis, forgets_at):
+    async with cache_at(redis.primary, redis) as old, cache_at(redis.replica, redis) as new:
+        await asyncio.to_thread(redis.fail_over_unheard)
+        caches = {"old": old, "new": new}
+        for forget in WAYS.values():
+            for cache in (old, new):
+                for text in ("forgotten", "kept"):
+                    await eventually(lambda cache=cache, text=text: cache.store(text, tags=["shop"]))
+                    # From here on it has the answer in its memory, too.
+                    await eventually(lambda cache=cache, text=text: hit(cache, text))
+            await eventually(lambda forget=forget: confirmed(forget(caches[forgets_at])))
+            for cache in (old, new):
+                assert not await hit(cache, "forgotten")
+        assert await hit(old, "kept")
+        assert await hit(new, "kept")
+        assert redis.primary.replication()["role"] == "master"
+
+
+async def hit(cache, text):
+    return await cache.result(text) == "HIT_EXACT"
+
+
+async def test_what_a_primary_did_not_pass_on_before_it_died_is_not_given_by_the_next(redis, cache):
+    for text in ("forgotten", "kept"):
+        await eventually(lambda text=text: cache.store(text, tags=[text]))
+        await eventually(lambda text=text: hit(cache, text))
+    await asyncio.to_thread(redis.cut_off)
+    tag = cache_pb2.InvalidateRequest(tenant="local", tags=["forgotten"])
+    await eventually(lambda: confirmed(cache.call("Invalidate", tag)))
+    assert not await hit(cache, "forgotten")
+    redis.fail()
+    await eventually(lambda: asyncio.to_thread(lambda: redis.replica.replication()["role"] == "master"))
+    assert has(redis.replica, "forgotten")
+
+    async def repaired():
+        assert not await hit(cache, "forgotten")
+        return await cache.store("kept") and await hit(cache, "kept")
+
+    await eventually(repaired)
+    assert not await hit(cache, "forgotten")
 
 
 async def test_an_invalidation_that_a_replica_does_not_confirm_is_in_force_and_says_so(redis):

@@ -9,6 +9,7 @@ from harness.semantic import FakeChangeLog
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.follower import Follower
+from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.local import LocalAnswers
 from tiermesh.shared.budget import Budget
@@ -28,7 +29,7 @@ class Kit:
             FakeAnswerStore(self.clock), self.access, longest_s=600, random_generation=lambda: b"12345678", log=self.log
         )
         self.local = LocalAnswers(max_entries=9, max_bytes=9999, hold_s=60, clock=self.clock)
-        self.follower = Follower(self.log, self.local, None, self.clock)
+        self.follower = Follower(self.log, self.local, Forgotten(), None, self.clock)
 
     def forget(self, way):
         budget = Budget.of(10, self.clock)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import Any
 
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.codec import Codec, PoisonedValue, StaleValue
+from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.freshness import Freshness
 from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.local import Local, LocalAnswers
 from tiermesh.cache.ports import AnswerStore, RunBoard
 from tiermesh.cache.run_tokens import Claimant, moment_of
-from tiermesh.cache.tokens import NEVER, is_tombstone, token_of
+from tiermesh.cache.tokens import NEVER, is_tombstone, token_of, tombstone
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
@@ -67,6 +69,8 @@ class AnswerCache:
         timeout_s: Longest wait of a lookup for the store.
         random_generation: 8 random bytes.
         generations: Where what was read is noted.
+        forgotten: What is not to be given, though the store has it.
+        tombstone_ms: How long an answer that was forgotten by hand is to leave a tombstone, in ms.
         local: This replica's own memory; None where there is none.
         runs: Where routers see who runs what; None where nobody looks.
     """
@@ -82,6 +86,8 @@ class AnswerCache:
         timeout_s: float,
         random_generation: Callable[[], bytes],
         generations: LastGenerations | None = None,
+        forgotten: Forgotten | None = None,
+        tombstone_ms: int = 600_000,
         local: LocalAnswers | None = None,
         runs: RunBoard | None = None,
     ) -> None:
@@ -95,6 +101,8 @@ class AnswerCache:
         self._timeout_s = timeout_s
         self._random_generation = random_generation
         self._generations = generations or LastGenerations()
+        self._forgotten = forgotten or Forgotten()
+        self._tombstone_ms = tombstone_ms
 
     async def lookup(self, tenant: str, fingerprint: bytes, budget: Budget) -> Found:
         """Finds an answer; whatever is wrong with the store or the value is a kind of miss."""
@@ -123,9 +131,17 @@ class AnswerCache:
             )
         except Unavailable:
             return Found(Result.UNAVAILABLE, place.label)
+        if not self._forgotten.is_complete:
+            return Found(Result.MISS, place.label)
         if generation is None:
             return await self._first(place, bound)
+        if self._forgotten.has_ended(generation):
+            await self._end_again(place, generation, bound)
+            return Found(Result.MISS, place.label)
         self._generations.note(place.generation, generation)
+        mark = self._forgotten.mark_of(place.entry)
+        if mark is not None and (value is None or (is_tombstone(value) and value != tombstone(mark))):
+            return await self._forget_again(place, mark, bound)
         token, moment = token_of(generation, value), moment_of(generation, value)
         miss = Found(Result.MISS, place.label, token=token, holder=holder, moment=moment)
         if value is None or is_tombstone(value):
@@ -138,6 +154,11 @@ class AnswerCache:
             _log.warning("a stored answer is damaged and is deleted", entry=place.label, why=str(error))
             await self._discard(place, bound)
             return miss
+        if mark is not None and answer.invalidation_mark != mark:
+            return await self._forget_again(place, mark, bound)
+        if answer.invalidation_mark:
+            # Whoever makes it anew has asked after that invalidation, too.
+            token = token_of(generation, tombstone(answer.invalidation_mark))
         if self._local is not None:
             kept = Local(answer, len(value), token)
             self._local.put(place.entry, kept, epoch=epoch, lives_s=self._lives_s(answer))
@@ -153,8 +174,12 @@ class AnswerCache:
             return Found(Result.UNAVAILABLE, place.label)
         if generation is None:
             return await self._first(place, budget)
+        if self._forgotten.has_ended(generation):
+            await self._end_again(place, generation, budget)
+            return Found(Result.MISS, place.label)
         self._generations.note(place.generation, generation)
-        return Found(Result.MISS, place.label, token=token_of(generation, value))
+        mark = self._forgotten.mark_of(place.entry)
+        return Found(Result.MISS, place.label, token=token_of(generation, tombstone(mark) if mark else value))
 
     async def _first(self, place: Place, budget: Budget) -> Found:
         # Without a generation there is nothing that an invalidation could change: it gets one now.
@@ -183,6 +208,27 @@ class AnswerCache:
         """Tells whether an answer is past its time and should be made anew."""
         fresh_until_ms = answer.fresh_until_time.ToMilliseconds()
         return 0 < fresh_until_ms <= self._clock.wall() * 1000
+
+    async def _end_again(self, place: Place, generation: bytes, bound: Budget) -> None:
+        """Replaces a generation that was replaced before and has come back, in a store that lost its last writes."""
+        _log.warning("the store has lost an invalidation; it is made up for", entry=place.label)
+        swap = partial(self._store.swap, place.generation, generation, self._random_generation())
+        await self._repair(swap, bound)
+
+    async def _forget_again(self, place: Place, mark: bytes, bound: Budget) -> Found:
+        """Puts a tombstone in the place of an answer that was forgotten by hand: it ended, or was lost, or never came.
+
+        Nothing is claimed or kept under what the store said before.
+        """
+        await self._repair(partial(self._store.write, place.entry, tombstone(mark), self._tombstone_ms), bound)
+        return Found(Result.MISS, place.label)
+
+    async def _repair(self, write: Callable[[], Coroutine[Any, Any, bool]], bound: Budget) -> None:
+        try:
+            await self._access.run(write, budget=bound, cap_s=self._timeout_s, insist=True)
+        except Unavailable:
+            # The next lookup tries again.
+            return
 
     async def _discard(self, place: Place, bound: Budget) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from opentelemetry.metrics import Meter
@@ -23,6 +23,7 @@ from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 from tiermesh.cache.follower import Follower
+from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.freshness import Freshness
 from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.invalidation import Invalidation
@@ -36,6 +37,7 @@ from tiermesh.cache.run_tokens import RANDOM_BYTES
 from tiermesh.cache.runs import Runs
 from tiermesh.cache.semantic.index import QuestionIndex
 from tiermesh.cache.semantic.lexicon import chinese, english
+from tiermesh.cache.semantic.reader import QuestionReader
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -51,6 +53,7 @@ _STORING_S = 60.0
 _WAITING = 64
 """Connections for those who wait: routers for who wants their runs, followers for events."""
 _WAITING_S = 0.5
+_HEARING_S = 2.0
 _LOCAL_S = 60.0
 """Longest time that an answer is given from a replica's own memory without asking the store."""
 
@@ -89,6 +92,7 @@ async def wire(
         index = QuestionIndex(semantic.make_neighbours, max_entries=config.cache.semantic_entries, clock=clock)
     timeout_s = config.cache.store_timeout_ms / 1000
     codec, generations = Codec(config.cache.max_answer_bytes), LastGenerations()
+    forgotten, longest_s = Forgotten(is_complete=log is None), config.deadlines.max_ms / 1000 + _STORING_S
     freshness = Freshness(
         config.cache.ttl_s,
         config.cache.ttl_s_by_task_type,
@@ -104,6 +108,8 @@ async def wire(
         timeout_s=timeout_s,
         random_generation=_random_generation,
         generations=generations,
+        forgotten=forgotten,
+        tombstone_ms=round(longest_s * 1000),
         local=local,
         runs=board,
     )
@@ -117,13 +123,15 @@ async def wire(
         random_fraction=(rng or random.Random()).random,  # noqa: S311 -- jitter, not a secret
         random_generation=_random_generation,
         generations=generations,
-        tells=log is not None,
+        tells=log is not None and config.cache.local_entries > 0,
+        forgotten=forgotten,
     )
     invalidation = Invalidation(
         store,
         access,
-        longest_s=config.deadlines.max_ms / 1000 + _STORING_S,
+        longest_s=longest_s,
         random_generation=_random_generation,
+        forgotten=forgotten,
         local=local,
         log=log,
     )
@@ -142,15 +150,22 @@ async def wire(
     layered = LayeredCache(exact, keeper, invalidation, tier, log, access, clock, runs)
     servicer = CacheServicer(layered, clock, metrics, runs)
     name = cache_pb2.DESCRIPTOR.services_by_name["CacheService"].full_name
-    following: asyncio.Task[None] | None = None
+    following: list[asyncio.Task[None]] = []
     if log is not None and local is not None:
-        following = asyncio.create_task(Follower(log, local, index, clock).run())
+        follower = Follower(log, local, forgotten, index, clock)
+        following.append(asyncio.create_task(follower.run()))
+        if index is not None:
+            following.append(asyncio.create_task(QuestionReader(log, index, clock).run()))
+        # Nothing is given before it has heard what is forgotten: a moment, unless the log does not answer.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEARING_S):
+                await follower.has_tried.wait()
     try:
         yield Service(name, lambda server: cache_pb2_grpc.add_CacheServiceServicer_to_server(servicer, server))
     finally:
-        if following is not None:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
         if runs is not None:
             await runs.aclose()
         await access.aclose()
@@ -220,9 +235,8 @@ async def open_semantic_parts(
         yield SemanticParts(UsearchNeighbours, embedder)
 
 
-def _log_of(config: TiermeshConfig, store: RedisStore) -> ChangeLog | None:
-    if not config.cache.local_entries and not config.cache.semantic_enabled:
-        return None
+def _log_of(config: TiermeshConfig, store: RedisStore) -> ChangeLog:
+    # Also where nothing is kept in memory: what is forgotten must be known to all replicas.
     return RedisLog(store.client, max_questions=config.cache.semantic_entries)
 
 

@@ -4,6 +4,9 @@
 
 What a replica says holds for a moment only, and it answers from memory for no longer than that. So whoever forgets an
 answer can wait until no replica gives it any more: each has said that it has heard, or its moment is over.
+
+A log that was gone for a while may have failed over, and lost what was said last. Whoever heard it says it again, for those
+that start later.
 """
 
 from __future__ import annotations
@@ -11,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Mapping
+from collections import deque
 
+from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.local import LocalAnswers
-from tiermesh.cache.ports import ChangeLog
+from tiermesh.cache.ports import Change, ChangeLog
 from tiermesh.cache.semantic.index import QuestionIndex
-from tiermesh.cache.semantic.records import PoisonedRecord, decode
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.telemetry import get_logger
@@ -30,22 +33,33 @@ _SAY_S = 0.2
 _HOLDS_MS = 1_100
 """How long what is said holds, by the store's clock: longer than `_CURRENT_S`, should the clocks differ a little."""
 _PAUSE_S = 0.2
+_SAID_AGAIN = 100
+"""Invalidations that are said again after an interruption."""
 _START = b"0"
 
 
 class Follower:
-    """Reads the log and applies it.
+    """Reads the log of changes and applies it.
 
     Args:
         log: What is followed.
         local: Where changed answers are dropped.
-        index: Where answered questions are remembered; None where there is no semantic tier.
+        forgotten: Where invalidations are remembered.
+        index: Where the questions of answers that are gone are dropped; None where there is no semantic tier.
         clock: Time.
     """
 
-    def __init__(self, log: ChangeLog, local: LocalAnswers, index: QuestionIndex | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: ChangeLog,
+        local: LocalAnswers,
+        forgotten: Forgotten,
+        index: QuestionIndex | None,
+        clock: Clock,
+    ) -> None:
         self._log = log
         self._local = local
+        self._forgotten = forgotten
         self._index = index
         self._clock = clock
         self._name = secrets.token_hex(8)
@@ -53,7 +67,10 @@ class Follower:
         self._is_awaited = False
         self._heard_at: float | None = None
         self._changes = _START
-        self._questions = _START
+        self._last: deque[Change] = deque(maxlen=_SAID_AGAIN)
+        self._was_lost = False
+        self.has_tried = asyncio.Event()
+        """Set once the log was read to its end, or did not answer."""
         local.is_current = self.is_current
 
     def is_current(self) -> bool:
@@ -85,43 +102,45 @@ class Follower:
             began = self._clock.monotonic()
             await self._log.say_heard(self._name, self._changes, holds_ms=_HOLDS_MS)
             self._said_at, self._is_awaited = began, False
-        page = await self._log.read(self._changes, self._questions, wait_ms=wait_ms)
+        # The first time it does not wait: silence then means that all was heard.
+        page = await self._log.read_changes(self._changes, wait_ms=wait_ms if self._forgotten.is_complete else 0)
         if page.is_reset:
             self.lost()
-            self._changes = self._questions = _START
+            self._changes = _START
             if self._index is not None:
                 self._index.clear()
             return 0
-        for position, key in page.changes:
+        for position, change in page.changes:
             self._changes = position
-            self._changed(key)
-        for position, fields in page.questions:
-            self._questions = position
-            self._answered(fields)
-            # Rebuilding must not keep lookups waiting.
-            if len(page.questions) > 1:
-                await asyncio.sleep(0)
+            self._apply(change)
+        if self._was_lost:
+            await self._say_again()
+        if page.is_last:
+            self._forgotten.is_complete = True
+            self.has_tried.set()
         self._is_awaited = page.is_awaited
         self._heard_at = self._said_at
-        return len(page.changes) + len(page.questions)
+        return len(page.changes)
 
     def lost(self) -> None:
         """Forgets the answers of the local layer: changes may have been missed."""
         self._heard_at = None
+        self._was_lost = True
+        self.has_tried.set()
         self._local.drop_prefix(b"")
 
-    def _changed(self, key: bytes) -> None:
-        if key.endswith(b":"):
-            self._local.drop_prefix(key)
-            if self._index is not None:
-                self._index.remove_prefix(key)
-        else:
-            self._local.drop(key)
+    async def _say_again(self) -> None:
+        for change in tuple(self._last):
+            await self._log.append_change(change, awaited=False)
+        self._was_lost = False
 
-    def _answered(self, fields: Mapping[bytes, bytes]) -> None:
-        if self._index is None:
-            return
-        try:
-            self._index.add(decode(fields))
-        except PoisonedRecord as error:
-            _log.warning("an entry of the log is damaged and is left out", why=str(error))
+    def _apply(self, change: Change) -> None:
+        if (change.ended or change.mark) and change not in self._last:
+            self._last.append(change)
+        self._forgotten.note(change)
+        if change.key.endswith(b":"):
+            self._local.drop_prefix(change.key)
+            if self._index is not None:
+                self._index.remove_prefix(change.key)
+        else:
+            self._local.drop(change.key)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
 from tiermesh.cache.access import StoreAccess
+from tiermesh.cache.forgotten import Forgotten, ended_name
 from tiermesh.cache.keys import generation_key, place_of, tenant_prefix
 from tiermesh.cache.local import LocalAnswers
-from tiermesh.cache.ports import AnswerStore, ChangeLog
+from tiermesh.cache.ports import AnswerStore, Change, ChangeLog
 from tiermesh.cache.tags import invalidated, is_generation
 from tiermesh.cache.tokens import is_tombstone, tombstone
 from tiermesh.shared.budget import Budget
@@ -26,6 +27,7 @@ _SWEEP_S = 2.0
 _HEARD_S = 3.0
 """Longest wait for the other replicas; one that is gone is waited for as long as it might answer from memory, which is less."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.02
+_UNCONFIRMED = "a replica of the answer store has not confirmed in time that it forgets, too; try again"
 
 
 class Invalidation:
@@ -37,6 +39,7 @@ class Invalidation:
         longest_s: Longest time that making an answer may take, in seconds. One that is forgotten by hand
             leaves a tombstone for so long.
         random_generation: 8 random bytes.
+        forgotten: What this replica remembers of it.
         local: This replica's own memory; None where there is none.
         log: Where the other replicas hear of changes; None where nobody listens.
     """
@@ -48,6 +51,7 @@ class Invalidation:
         *,
         longest_s: float,
         random_generation: Callable[[], bytes],
+        forgotten: Forgotten | None = None,
         local: LocalAnswers | None = None,
         log: ChangeLog | None = None,
     ) -> None:
@@ -55,6 +59,7 @@ class Invalidation:
         self._access = access
         self._tombstone_ms = round(longest_s * 1000)
         self._random_generation = random_generation
+        self._forgotten = forgotten or Forgotten()
         self._local = local
         self._log = log
 
@@ -64,14 +69,21 @@ class Invalidation:
         Raises:
             Unavailable: the store does not answer, so the answer may still be there.
         """
-        place = place_of(tenant, fingerprint)
-        _, there = await self._insist(partial(self._store.read, place.generation, place.entry), budget)
-        left = tombstone(self._random_generation())
-        if not await self._insist(partial(self._store.write, place.entry, left, self._tombstone_ms), budget):
-            # A full store takes no tombstone; without a generation nothing is found, and nothing late is kept.
-            await self._insist(partial(self._store.remove, place.generation), budget)
-        await self._tell(place.entry, budget)
-        return int(there is not None and not is_tombstone(there))
+        place, mark, removed = place_of(tenant, fingerprint), self._random_generation(), 0
+
+        async def at(store: AnswerStore) -> list[Change]:
+            nonlocal removed
+            _, there = await self._insist(partial(store.read, place.generation, place.entry), budget)
+            removed += int(there is not None and not is_tombstone(there))
+            changes = [Change(place.entry, mark=mark)]
+            write = partial(store.write, place.entry, tombstone(mark), self._tombstone_ms)
+            if not await self._insist(write, budget):
+                # A full store takes no tombstone; without a generation nothing is found, and nothing late is kept.
+                changes.append(await self._without_generation(store, tenant, budget))
+            return changes
+
+        await self._everywhere(at, (place.generation, place.entry), budget)
+        return min(removed, 1)
 
     async def forget_tenant(self, tenant: str, budget: Budget) -> int:
         """Forgets all answers of a tenant at once, then frees their memory as far as time allows.
@@ -82,11 +94,11 @@ class Invalidation:
         Raises:
             Unavailable: the store does not answer or refuses, so nothing was forgotten.
         """
-        key = generation_key(tenant)
-        if not await self._insist(partial(self._store.replace, key, self._random_generation()), budget):
-            # A full store still deletes, and without a generation nothing is found either.
-            await self._insist(partial(self._store.remove, key), budget)
-        await self._tell(tenant_prefix(tenant), budget)
+
+        async def at(store: AnswerStore) -> list[Change]:
+            return [await self._with_another_generation(store, tenant, lambda _: self._random_generation(), budget)]
+
+        await self._everywhere(at, (generation_key(tenant),), budget)
         return await self._sweep(tenant, budget.child(cap=_SWEEP_S))
 
     async def forget_tags(self, tenant: str, tags: list[str], budget: Budget) -> None:
@@ -95,17 +107,44 @@ class Invalidation:
         Raises:
             Unavailable: the store does not answer or refuses, so nothing was forgotten.
         """
+
+        def following(present: bytes) -> bytes:
+            longer = invalidated(present, tags, self._random_generation()) if is_generation(present) else None
+            # Too many tags: forgetting everything forgets these too.
+            return longer or self._random_generation()
+
+        async def at(store: AnswerStore) -> list[Change]:
+            return [await self._with_another_generation(store, tenant, following, budget)]
+
+        await self._everywhere(at, (generation_key(tenant),), budget)
+
+    async def _with_another_generation(
+        self, store: AnswerStore, tenant: str, following: Callable[[bytes], bytes], budget: Budget
+    ) -> Change:
+        """Replaces a tenant's generation; returns what to tell."""
         key = generation_key(tenant)
+        present = await self._generation(store, key, budget)
         for _ in range(_SWAPS):
-            present = await self._insist(partial(self._store.settle, key, self._random_generation()), budget)
-            following = invalidated(present, tags, self._random_generation()) if is_generation(present) else None
-            if following is None:
+            if present is None:
+                # Nothing is found without one, and the next one is random.
+                return Change(tenant_prefix(tenant))
+            if await self._insist(partial(store.swap, key, present, following(present)), budget):
+                return Change(tenant_prefix(tenant), ended=ended_name(present))
+            refused, present = present, await self._generation(store, key, budget)
+            if refused == present:
                 break
-            if await self._insist(partial(self._store.swap, key, present, following), budget):
-                await self._tell(tenant_prefix(tenant), budget)
-                return
-        # Too many tags, or too many others at it: forgetting everything forgets these too.
-        await self.forget_tenant(tenant, budget)
+        # A full store still deletes; and so many others at it lose no more than answers.
+        return await self._without_generation(store, tenant, budget)
+
+    async def _without_generation(self, store: AnswerStore, tenant: str, budget: Budget) -> Change:
+        key = generation_key(tenant)
+        present = await self._generation(store, key, budget)
+        await self._insist(partial(store.remove, key), budget)
+        return Change(tenant_prefix(tenant), ended=ended_name(present) if present is not None else b"")
+
+    async def _generation(self, store: AnswerStore, key: bytes, budget: Budget) -> bytes | None:
+        generation, _ = await self._insist(partial(store.read, key, key), budget)
+        return generation
 
     async def _sweep(self, tenant: str, budget: Budget) -> int:
         kept = generation_key(tenant)
@@ -123,15 +162,34 @@ class Invalidation:
             _log.warning("forgotten answers are left to expire", removed=removed, error=error.message)
         return removed
 
-    async def _tell(self, key: bytes, budget: Budget) -> None:
-        if self._local is not None:
-            self._local.drop_prefix(key) if key.endswith(b":") else self._local.drop(key)
-        if self._log is not None:
-            position = await self._insist(partial(self._log.append_change, key), budget)
-            await self._until_heard(self._log, position, budget.child(cap=_HEARD_S))
-        if not await self._insist(self._store.secure, budget):
+    async def _everywhere(
+        self, forget: Callable[[AnswerStore], Awaitable[list[Change]]], keys: tuple[bytes, ...], budget: Budget
+    ) -> None:
+        """Forgets in the store, and in every other server that replicas of the cache may take for it."""
+        await self._at(self._store, self._log, forget, keys, budget)
+        # Only now: one that was promoted before has not got what was written here; one that is from now on has.
+        async with self._store.rivals() as rivals:
+            for rival in rivals:
+                await self._at(rival.store, rival.log, forget, keys, budget)
+
+    async def _at(
+        self,
+        store: AnswerStore,
+        log: ChangeLog | None,
+        forget: Callable[[AnswerStore], Awaitable[list[Change]]],
+        keys: tuple[bytes, ...],
+        budget: Budget,
+    ) -> None:
+        for change in await forget(store):
+            self._forgotten.note(change)
+            if self._local is not None:
+                self._local.drop_prefix(change.key) if change.key.endswith(b":") else self._local.drop(change.key)
+            if log is not None:
+                position = await self._insist(partial(log.append_change, change), budget)
+                await self._until_heard(log, position, budget.child(cap=_HEARD_S))
+        if not await self._insist(partial(store.secure, *keys), budget):
             # In force now; but a failover might bring back what was forgotten.
-            raise Unavailable("a replica of the answer store has not confirmed in time that it forgets, too; try again")
+            raise Unavailable(_UNCONFIRMED)
 
     async def _until_heard(self, log: ChangeLog, position: bytes, budget: Budget) -> None:
         """Waits until no replica answers from a memory that has not heard of a change.

@@ -10,13 +10,14 @@ from functools import partial
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.codec import Codec, tags_of
+from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.freshness import Freshness, jittered_ttl_ms
 from tiermesh.cache.generations import LastGenerations
 from tiermesh.cache.keys import Place, place_of
 from tiermesh.cache.ports import AnswerStore, Write
 from tiermesh.cache.refusals import is_refusal
 from tiermesh.cache.tags import effective, is_generation
-from tiermesh.cache.tokens import is_of, tombstone_seen
+from tiermesh.cache.tokens import is_of, mark_in, tombstone_seen
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
@@ -86,6 +87,7 @@ class AnswerKeeper:
         random_fraction: A random number from 0 up to 1, for the jitter.
         random_generation: 8 random bytes.
         generations: What lookups have seen.
+        forgotten: What is not to be given any more.
         tells: Whether replicas listen to what is overwritten.
     """
 
@@ -102,6 +104,7 @@ class AnswerKeeper:
         random_generation: Callable[[], bytes],
         generations: LastGenerations,
         tells: bool,
+        forgotten: Forgotten | None = None,
     ) -> None:
         self._store = store
         self._access = access
@@ -113,6 +116,7 @@ class AnswerKeeper:
         self._random_generation = random_generation
         self._generations = generations
         self._tells = tells
+        self._forgotten = forgotten or Forgotten()
 
     async def keep(self, offers: Sequence[Offer], budget: Budget) -> list[Outcome]:
         """Keeps answers, in this order; returns what has become of each."""
@@ -141,18 +145,22 @@ class AnswerKeeper:
             return None
         fresh_ms = jittered_ttl_ms(freshness.fresh_s(answer.task_type, offer.ttl_s), self._random_fraction())
         answer.fresh_until_time.FromMilliseconds(now_ms + fresh_ms)
+        place = place_of(offer.tenant, offer.fingerprint)
+        # Who gives no token asks for no check: then it counts as begun just now.
+        known = mark_in(offer.token) if offer.token else self._forgotten.mark_of(place.entry)
+        answer.invalidation_mark = known or b""
         serialized = answer.SerializeToString(deterministic=True)
         if len(serialized) > self._codec.max_bytes:
             return None
         ttl_ms = fresh_ms + round(freshness.stale_s(answer.task_type) * 1000)
-        return _Ready(offer, place_of(offer.tenant, offer.fingerprint), serialized, ttl_ms, outcome)
+        return _Ready(offer, place, serialized, ttl_ms, outcome)
 
     async def _write(self, ready: Sequence[_Ready]) -> list[_Ready]:
         """Writes answers; returns those that were."""
         chosen, writes = [], []
         for one in ready:
             generation = await self._generation(one)
-            if one.offer.token and not is_of(one.offer.token, generation):
+            if (one.offer.token and not is_of(one.offer.token, generation)) or self._forgotten.has_ended(generation):
                 continue
             chosen.append(one)
             writes.append(self._made(one, generation))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +26,26 @@ class Write:
     """Whether the other replicas are told in the log of changes, in the same step."""
     run_token: str
     """Of the run whose claim ends, in the same step; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one replica tells the others."""
+
+    key: bytes
+    """Of an answer that is gone, or the prefix of a tenant whose answers may be."""
+    ended: bytes = b""
+    """Name of the generation that was replaced, see `forgotten`; empty where none was."""
+    mark: bytes = b""
+    """Of the invalidation by hand; empty for any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another server that takes itself for the primary, or is about to."""
+
+    store: AnswerStore
+    log: ChangeLog
 
 
 class AnswerStore(Protocol):
@@ -61,8 +82,19 @@ class AnswerStore(Protocol):
         """Sets a value that does not expire. Returns False where a living store refuses."""
         ...
 
-    async def secure(self) -> bool:
-        """Waits until what was written outlasts the failure of one server; False where that cannot be told in time."""
+    async def secure(self, *keys: bytes) -> bool:
+        """Waits until all that was written beside these keys outlasts the failure of the server that has them.
+
+        Returns:
+            False where that cannot be told in time.
+        """
+        ...
+
+    def rivals(self) -> AbstractAsyncContextManager[Sequence[Rival]]:
+        """Opens the other servers that take themselves for the primary.
+
+        After one was replaced there are two for a while, until the old one has heard of it.
+        """
         ...
 
     async def remove(self, *keys: bytes) -> int:
@@ -144,10 +176,10 @@ class RunBoard(Protocol):
 class ChangeLog(Protocol):
     """What replicas tell each other. Raises `Unavailable` like the store."""
 
-    async def append_change(self, key: bytes) -> bytes:
-        """Says that an answer is gone, or those of a whole tenant: `key` is then its prefix.
+    async def append_change(self, change: Change, *, awaited: bool = True) -> bytes:
+        """Says that an answer is gone, or those of a whole tenant.
 
-        Returns its position, for which somebody waits: see `count_behind`.
+        Returns its position, for which somebody waits unless it is not `awaited`: see `count_behind`.
         """
         ...
 
@@ -163,26 +195,42 @@ class ChangeLog(Protocol):
         """Says that questions were answered."""
         ...
 
-    async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:
-        """Returns what was said after two positions, waiting for at most `wait_ms` where that is nothing.
+    async def read_changes(self, after: bytes, *, wait_ms: int) -> ChangePage:
+        """Returns what was said after a position, waiting for at most `wait_ms` where that is nothing.
 
-        The first position is `0`. `is_reset` tells that the log no longer reaches back to a position.
+        The first position is `0`.
         """
+        ...
+
+    async def read_questions(self, after: bytes, *, wait_ms: int) -> QuestionPage:
+        """Does the same for questions."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class LogPage:
-    """Part of the log."""
+class ChangePage:
+    """Part of the log of changes."""
 
-    changes: Sequence[tuple[bytes, bytes]]
-    """Position and key of each."""
-    questions: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
-    """Position and fields of each."""
+    changes: Sequence[tuple[bytes, Change]]
+    """Each with its position."""
     is_awaited: bool = False
     """Whether somebody waits until these changes have been heard."""
+    is_last: bool = True
+    """Whether there were no more at that moment."""
     is_reset: bool = False
-    """Whether what was heard before may be forgotten by the store."""
+    """Whether the log no longer reaches back to the position: what was heard before may be forgotten by the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPage:
+    """Part of the log of questions."""
+
+    questions: Sequence[tuple[bytes, Mapping[bytes, bytes]]]
+    """Position and fields of each."""
+    is_last: bool = True
+    """Whether there were no more at that moment."""
+    is_reset: bool = False
+    """Whether the log no longer reaches back to the position."""
 
 
 class Embedder(Protocol):

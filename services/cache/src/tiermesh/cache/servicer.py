@@ -86,6 +86,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             # The cache's own, and no part of what was answered.
             response.answer.ClearField("fresh_until_time")
             response.answer.ClearField("tags")
+            response.answer.ClearField("invalidation_mark")
         return response
 
     async def Store(self, request: cache_pb2.StoreRequest, context: Any) -> cache_pb2.StoreResponse:  # noqa: ARG002, N802 -- gRPC's signature

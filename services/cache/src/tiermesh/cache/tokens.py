@@ -53,5 +53,11 @@ def tombstone_seen(token: bytes) -> bytes:
     return tombstone(token[MARK_BYTES:])
 
 
+def mark_in(token: bytes) -> bytes:
+    """Returns the mark of the invalidation by hand that the token's lookup knew of; empty where it knew of none."""
+    mark = token[MARK_BYTES:]
+    return b"" if mark == _NO_MARK else mark
+
+
 def _digest(generation: bytes) -> bytes:
     return hashlib.blake2b(generation, digest_size=MARK_BYTES).digest()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
 
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import Unavailable
@@ -44,6 +45,7 @@ class FakeAnswerStore:
         """When each key ends, in seconds on the clock's monotonic time."""
         self.down = False
         self.full = False
+        self.others: list[Any] = []
         self.is_secure = True
         """Whether replicas confirm what is written."""
         self.answering = asyncio.Event()
@@ -111,9 +113,15 @@ class FakeAnswerStore:
         self.values[key] = value
         return True
 
-    async def secure(self) -> bool:
+    async def secure(self, *keys: bytes) -> bool:
         """Tells whether what was written outlasts a failure."""
+        del keys
         return self.is_secure
+
+    @asynccontextmanager
+    async def rivals(self) -> AsyncIterator[list[Any]]:
+        """Opens the other servers that take themselves for the primary, as a test has them."""
+        yield self.others
 
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""

@@ -100,6 +100,7 @@ class CachedAnswer(_message.Message):
     COMPLEXITY_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     FRESH_UNTIL_TIME_FIELD_NUMBER: _builtins.int
+    INVALIDATION_MARK_FIELD_NUMBER: _builtins.int
     tier: _builtins.str
     """Tier that produced it."""
     model: _builtins.str
@@ -110,6 +111,10 @@ class CachedAnswer(_message.Message):
     """Task type name, for freshness rules."""
     complexity: _builtins.float
     """How strong a model the request needed when it was answered, 0 to 1."""
+    invalidation_mark: _builtins.bytes
+    """Mark of the last invalidation by hand that it was begun after; empty where none is known.
+    Set by the cache.
+    """
     @_builtins.property
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_answer_pb2.Delta]:
         """The pieces in the order they were streamed."""
@@ -150,10 +155,11 @@ class CachedAnswer(_message.Message):
         complexity: _builtins.float = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         fresh_until_time: _timestamp_pb2.Timestamp | None = ...,
+        invalidation_mark: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "fresh_until_time", b"fresh_until_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "fresh_until_time", b"fresh_until_time", "model", b"model", "simulated", b"simulated", "tags", b"tags", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complexity", b"complexity", "create_time", b"create_time", "deltas", b"deltas", "finishes", b"finishes", "fresh_until_time", b"fresh_until_time", "invalidation_mark", b"invalidation_mark", "model", b"model", "simulated", b"simulated", "tags", b"tags", "task_type", b"task_type", "tier", b"tier", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,8 @@ the client's greetings makes a new connection cost one TCP handshake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -15,14 +16,14 @@ from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from tiermesh.cache.adapters.redis_script import RedisScript
 from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
 from tiermesh.cache.keys import PREFIX
-from tiermesh.cache.ports import Write
+from tiermesh.cache.ports import Rival, Write
 from tiermesh.cache.run_tokens import RunKeys
 from tiermesh.cache.tokens import TOMBSTONE_BYTES
 from tiermesh.shared.errors import Unavailable
 
 _PAGE = 1000
 _SECURE_MS = 500
-# The braces are a hash tag: this stream and that of questions are in one slot of a cluster, and are read by one command.
+# The braces are a hash tag: all that replicas tell each other is in one slot of a cluster.
 CHANGES = PREFIX + b"{log}:changes"
 MAX_CHANGES = 10_000
 _RUNS = RunKeys()
@@ -129,18 +130,15 @@ class RedisStore:
         except ResponseError:
             return False
 
-    async def secure(self) -> bool:
+    async def secure(self, *keys: bytes) -> bool:
         """Waits until the replicas of this Redis have all that was written; False where one has not in time."""
-        told: dict[str, Any] = await answer_of(self._client.info("replication"))
-        online = sum(isinstance(value, dict) and value.get("state") == "online" for value in told.values())
-        if not online:
-            return True
-        # WAIT is about what came before it on its own connection: so that something has.
-        pipeline: Any = self._client.pipeline(transaction=False)
-        pipeline.exists(CHANGES)
-        pipeline.execute_command("WAIT", online, _SECURE_MS)
-        _, confirmed = await answer_of(pipeline.execute())
-        return bool(confirmed >= online)
+        del keys  # One server has them all.
+        return await is_replicated(self._client)
+
+    @asynccontextmanager
+    async def rivals(self) -> AsyncIterator[Sequence[Rival]]:
+        """Opens none: whoever names this server means it."""
+        yield ()
 
     async def remove(self, *keys: bytes) -> int:
         """Forgets keys; returns how many there were."""
@@ -150,6 +148,22 @@ class RedisStore:
         """Returns some of the keys that begin with `prefix`, and the cursor of the next page."""
         following, keys = await answer_of(self._client.scan(cursor, match=prefix + b"*", count=_PAGE))
         return int(following), list(keys)
+
+
+async def is_replicated(client: Redis) -> bool:
+    """Waits until the replicas of a primary have all that was written to it; False where one has not in time."""
+    told: dict[str, Any] = await answer_of(client.info("replication"))
+    if told.get("role") != "master":
+        return False
+    online = sum(isinstance(value, dict) and value.get("state") == "online" for value in told.values())
+    if not online:
+        return True
+    # WAIT is about what came before it on its own connection: so that something has.
+    pipeline: Any = client.pipeline(transaction=False)
+    pipeline.ping()
+    pipeline.execute_command("WAIT", online, _SECURE_MS)
+    _, confirmed = await answer_of(pipeline.execute())
+    return bool(confirmed >= online)
 
 
 async def reply_of(command: Awaitable[Any]) -> Any:

@@ -11,9 +11,17 @@ import asyncio
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
-from redis.asyncio import RedisCluster
-from redis.exceptions import ResponseError
-from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, WRITE_OVER, RedisStore, answer_of, reply_of
+from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.exceptions import RedisClusterException, ResponseError
+from tiermesh.cache.adapters.redis import (
+    CHANGES,
+    MAX_CHANGES,
+    WRITE_OVER,
+    RedisStore,
+    answer_of,
+    is_replicated,
+    reply_of,
+)
 from tiermesh.cache.adapters.redis_options import client_options
 from tiermesh.cache.adapters.redis_script import RedisScript
 from tiermesh.cache.adapters.run_lua import HOLDS, RELEASE
@@ -78,9 +86,23 @@ class RedisClusterStore(RedisStore):
             await answer_of(asyncio.gather(*after))
         return written
 
-    async def secure(self) -> bool:
-        """Returns at once: the node that takes over may lack what was written last."""
-        return True
+    async def secure(self, *keys: bytes) -> bool:
+        """Waits until the replicas of every node that has one of these keys, or the log, have what was written there.
+
+        Returns:
+            False where one has not in time, or a node is a primary no longer.
+        """
+        try:
+            nodes = {self._cluster.get_node_from_key(key) for key in (*keys, CHANGES)}
+        except RedisClusterException:
+            return False
+        return all(await asyncio.gather(*(self._is_replicated(node) for node in nodes)))
+
+    async def _is_replicated(self, node: Any) -> bool:
+        # The client's own connections to a node cannot be held for two commands.
+        pool = ConnectionPool(node.connection_class, max_connections=1, **node.connection_kwargs)
+        async with Redis.from_pool(pool) as client:
+            return await is_replicated(client)
 
     async def page(self, prefix: bytes, cursor: int) -> tuple[int, list[bytes]]:
         """Returns some of the keys of a node that begin with `prefix`, and the cursor of the next page, or node."""

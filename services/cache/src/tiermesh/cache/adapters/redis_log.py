@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from tiermesh.cache.adapters.redis import CHANGES, MAX_CHANGES, answer_of
 from tiermesh.cache.adapters.redis_script import NOW, RedisScript
-from tiermesh.cache.adapters.redis_streams import entries_of, streams_of
+from tiermesh.cache.adapters.redis_streams import Entry, entries_of, streams_of
 from tiermesh.cache.keys import PREFIX
-from tiermesh.cache.ports import LogPage
+from tiermesh.cache.ports import Change, ChangePage, QuestionPage
 
-# The braces are a hash tag, as those of `CHANGES`: both streams are in one slot of a cluster, and are read by one command.
+# The braces are a hash tag, as those of `CHANGES`.
 QUESTIONS = PREFIX + b"{log}:questions"
 _AWAITED = b"awaited"
 """Of a change that was not only overwritten: somebody waits until it has been heard."""
+_ENDED, _MARK = b"ended", b"mark"
 _HEARD = PREFIX + b"{log}:heard"
 _PAGE = 500
 _HEARD_MS = 60_000
@@ -62,9 +63,12 @@ class RedisLog:
         self._say_heard = RedisScript(client, _SAY_HEARD)
         self._count_behind = RedisScript(client, _COUNT_BEHIND)
 
-    async def append_change(self, key: bytes) -> bytes:
+    async def append_change(self, change: Change, *, awaited: bool = True) -> bytes:
         """Says that an answer is gone, or those of a whole tenant; returns its position."""
-        said: Any = {b"key": key, _AWAITED: b"1"}
+        said: dict[Any, Any] = {b"key": change.key}
+        said |= {_ENDED: change.ended} if change.ended else {}
+        said |= {_MARK: change.mark} if change.mark else {}
+        said |= {_AWAITED: b"1"} if awaited else {}
         return bytes(await answer_of(self._client.xadd(CHANGES, said, maxlen=MAX_CHANGES, approximate=True)))
 
     async def say_heard(self, replica: str, changes_until: bytes, *, holds_ms: int) -> None:
@@ -82,24 +86,32 @@ class RedisLog:
             pipeline.xadd(QUESTIONS, dict(fields), maxlen=self._max_questions, approximate=True)
         await answer_of(pipeline.execute())
 
-    async def read(self, changes_after: bytes, questions_after: bytes, *, wait_ms: int) -> LogPage:
-        """Returns what was said after two positions."""
-        found = await answer_of(
-            self._client.xread({CHANGES: changes_after, QUESTIONS: questions_after}, count=_PAGE, block=wait_ms)
-        )
-        streams = streams_of(found)
-        said = entries_of(streams.get(CHANGES))
-        changes = [(position, fields.get(b"key", b"")) for position, fields in said]
-        questions = entries_of(streams.get(QUESTIONS))
+    async def read_changes(self, after: bytes, *, wait_ms: int) -> ChangePage:
+        """Returns what was said after a position."""
+        said = await self._read(CHANGES, after, wait_ms)
         is_reset = False
-        if not streams:
+        if not said:
             # Silence, or a Redis that lost its memory and starts to count again.
-            is_reset = await self._is_behind(CHANGES, changes_after) or await self._is_behind(
-                QUESTIONS, questions_after
-            )
-        elif len(changes) >= _PAGE:
-            is_reset = await self._is_cut(CHANGES, changes_after)
-        return LogPage(changes, questions, any(_AWAITED in fields for _, fields in said), is_reset)
+            is_reset = await self._is_behind(CHANGES, after)
+        elif len(said) >= _PAGE:
+            is_reset = await self._is_cut(CHANGES, after)
+        return ChangePage(
+            [(position, _change(fields)) for position, fields in said],
+            is_awaited=any(_AWAITED in fields for _, fields in said),
+            is_last=len(said) < _PAGE,
+            is_reset=is_reset,
+        )
+
+    async def read_questions(self, after: bytes, *, wait_ms: int) -> QuestionPage:
+        """Does the same for questions; those that the stream no longer has are left out."""
+        said = await self._read(QUESTIONS, after, wait_ms)
+        is_reset = not said and await self._is_behind(QUESTIONS, after)
+        return QuestionPage(said, is_last=len(said) < _PAGE, is_reset=is_reset)
+
+    async def _read(self, stream: bytes, after: bytes, wait_ms: int) -> list[Entry]:
+        # Without waiting it is another command: 0 would wait for good.
+        found = await answer_of(cast("Any", self._client.xread({stream: after}, count=_PAGE, block=wait_ms or None)))
+        return entries_of(streams_of(found).get(stream))
 
     async def _is_behind(self, stream: bytes, position: bytes) -> bool:
         if position == b"0":
@@ -110,6 +122,10 @@ class RedisLog:
     async def _is_cut(self, stream: bytes, position: bytes) -> bool:
         first = await answer_of(self._client.xrange(stream, count=1))
         return position != b"0" and (not first or _order(first[0][0]) > _order(position))
+
+
+def _change(fields: Mapping[bytes, bytes]) -> Change:
+    return Change(fields.get(b"key", b""), fields.get(_ENDED, b""), fields.get(_MARK, b""))
 
 
 def _order(position: bytes) -> tuple[int, int]:

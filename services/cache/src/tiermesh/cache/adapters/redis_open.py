@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_cluster import RedisClusterStore, make_cluster
 from tiermesh.cache.adapters.redis_options import client_options
-from tiermesh.cache.adapters.redis_sentinel import make_sentinel_pool
+from tiermesh.cache.adapters.redis_rivals import RedisSentinelStore
+from tiermesh.cache.adapters.redis_sentinel import make_member, make_sentinel_pool
 from tiermesh.shared.config import ConfigError
 
 _CONNECTIONS = 32
@@ -48,7 +50,12 @@ async def open_redis_store(
                     url.replace(_SENTINEL, "://", 1), connections=connections, socket_timeout_s=socket_timeout_s
                 )
                 stack.push_async_callback(sentinel.aclose)
-                store = RedisStore(_client_of(primary, stack))
+                store = RedisSentinelStore(
+                    _client_of(primary, stack),
+                    primary=lambda: primary.master_address,
+                    members=partial(sentinel.members, primary.service_name),
+                    connect=partial(make_member, primary),
+                )
             else:
                 pool = _make_pool(url, connections=connections, socket_timeout_s=socket_timeout_s)
                 store = RedisStore(_client_of(pool, stack))

@@ -13,13 +13,14 @@ from contextvars import Context
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from redis.asyncio import BlockingConnectionPool
+from redis.asyncio import BlockingConnectionPool, Connection, ConnectionPool, Redis
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from tiermesh.cache.adapters.redis_options import client_options
+from tiermesh.shared.errors import Unavailable
 
 _PORT = 26379
 _ASK_S = 0.25
@@ -49,6 +50,33 @@ class Sentinels(Sentinel):
                     host, port = address
                     return host.decode() if isinstance(host, bytes) else str(host), int(port)
         raise MasterNotFoundError(f"no Sentinel names a primary of {service_name!r}")
+
+    async def members(self, service_name: str) -> dict[tuple[str, int], str]:
+        """Asks all Sentinels at once for the servers of a service, and what is said of each.
+
+        Raises:
+            Unavailable: none of them answers.
+        """
+        told = await asyncio.gather(*(_members(sentinel, service_name) for sentinel in self.sentinels))
+        known = [members for members in told if members is not None]
+        if not known:
+            raise Unavailable("no Sentinel says which servers may answer for the store; try again")
+        found: dict[tuple[str, int], str] = {}
+        for members in known:
+            for address, flags in members.items():
+                # Down only where none of them sees it.
+                found[address] = min(found.get(address, flags), flags, key=lambda text: "down" in text)
+        return found
+
+
+async def _members(sentinel: Any, service_name: str) -> dict[tuple[str, int], str] | None:
+    try:
+        primary, replicas = await asyncio.gather(
+            sentinel.sentinel_master(service_name), sentinel.sentinel_slaves(service_name)
+        )
+    except (RedisError, OSError):
+        return None
+    return {(str(each["ip"]), int(each["port"])): str(each["flags"]) for each in (primary, *replicas)}
 
 
 class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
@@ -141,6 +169,14 @@ def make_sentinel_pool(url: str, *, connections: int, socket_timeout_s: float) -
     # Wrong options only show when a connection is made; this one is not opened.
     cast("Any", pool).make_connection()
     return sentinel, pool
+
+
+def make_member(pool: SentinelPool, address: tuple[str, int], *, connections: int = 2) -> Redis:
+    """Returns a client of one server of a pool's service, whatever its role; it connects on first use."""
+    kind = SSLConnection if issubclass(pool.connection_class, SSLConnection) else Connection
+    options = {**pool.connection_kwargs, "host": address[0], "port": address[1]}
+    options.pop("connection_pool", None)
+    return Redis.from_pool(ConnectionPool(kind, max_connections=connections, **options))
 
 
 def _address(text: str) -> tuple[str, int]:

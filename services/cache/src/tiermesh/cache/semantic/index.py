@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
@@ -82,6 +83,8 @@ class QuestionIndex:
         self._partitions: dict[bytes, _Partition] = {}
         self._keys = SampledKeys[int](self._rng)
         self._next = 0
+        self.is_filling = True
+        """Whether questions that were answered before are still being read."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -106,6 +109,13 @@ class QuestionIndex:
         self._known[number] = Known(record, question, self._clock.monotonic(), bool(vector))
         self._numbers[record.entry] = number
         self._keys.add(number)
+
+    async def add_all(self, records: Sequence[Record]) -> None:
+        """Remembers many; lookups have their turn meanwhile."""
+        for record in records:
+            self.add(record)
+            if len(records) > 1:
+                await asyncio.sleep(0)
 
     def remove(self, entry: bytes) -> None:
         """Forgets the question of an answer."""
