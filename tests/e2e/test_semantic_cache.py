@@ -77,8 +77,14 @@ async def test_a_paraphrase_gets_the_answer_that_was_given(mesh, stored, asked):
         first = await known(client, stored)
         await heard(client, asked)
         again = ask(client, asked)
+        semantic, exact = explained(client, asked)["cache"], explained(client, stored)["cache"]
     assert again.headers["x-tiermesh-cache"] == "hit"
     assert "cache:semantic" in reasons(again)
+    assert exact["layer"] == "CACHE_LAYER_EXACT"
+    assert "similarity" not in exact
+    assert semantic["layer"] == "CACHE_LAYER_SEMANTIC"
+    assert semantic["similarity"] >= semantic["threshold"]
+    assert {"polarity", "numbers", "wording"} <= set(semantic["passed_guards"])
     assert again.json()["choices"] == first.json()["choices"]
 
 
@@ -98,7 +104,11 @@ async def test_a_trap_misses_and_says_which_guard_refused(mesh, stored, asked, g
     with mesh.http() as client:
         await known(client, stored)
         await heard(client, asked, refused_by=guard)
+        finding = explained(client, asked)["cache"]
         missed = ask(client, asked)
+    assert finding["layer"] == "CACHE_LAYER_UNSPECIFIED"
+    assert finding["refused_by"] == guard
+    assert guard not in finding["passed_guards"]
     assert missed.headers["x-tiermesh-cache"] == "miss"
     assert f"cache:near:{guard}" in reasons(missed)
 

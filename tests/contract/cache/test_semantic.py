@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.cache.app import SemanticParts
+from tiermesh.cache.semantic.guards import GUARDS
 from tiermesh.shared.errors import InvalidRequest
 from tiermesh.shared.testing import FakeAnswerStore, FakeClock
 
@@ -68,8 +69,9 @@ async def test_another_wording_gets_the_answer(cache):
     found = await ask(cache, "What are the steps to renew my library card?")
     assert name(found) == "HIT_SEMANTIC"
     assert found.answer.deltas[0].text == "At the desk."
-    assert 0 < found.similarity <= 1
+    assert 0 <= found.threshold < found.similarity <= 1
     assert found.refused_by == ""
+    assert list(found.passed_guards) == [guard for guard, _ in GUARDS]
 
 
 async def test_an_exact_hit_needs_no_comparing(cache, parts):
@@ -95,6 +97,26 @@ async def test_traps_of_wording_miss(cache, stored, asked, guards):
     assert name(found) == "MISS"
     assert found.refused_by in guards
     assert not found.HasField("answer")
+    names = [guard for guard, _ in GUARDS]
+    assert list(found.passed_guards) == names[: names.index(found.refused_by)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [("Is the library open now?", "time"), ("図書館はどこですか", "language"), ("why " * 120, "length")],
+)
+async def test_what_can_share_no_answer_says_why(cache, asked, why):
+    found = await ask(cache, asked)
+    assert (name(found), found.refused_by, found.similarity) == ("MISS", why, 0)
+
+
+async def test_a_question_whose_answer_is_gone_says_so_once(cache):
+    await known(cache, "How do I renew my library card?")
+    key = make_key("partition|How do I renew my library card?")
+    await cache.invalidate(fingerprint=key.fingerprint)
+    asked = "What are the steps to renew my library card?"
+    assert (await ask(cache, asked)).refused_by == "gone"
+    assert (await ask(cache, asked)).refused_by == ""
 
 
 async def test_other_earlier_turns_or_system_prompt_miss(cache):

@@ -57,7 +57,6 @@ def talk(*turns, **fields):
 
 def kept(**fields):
     return cache_pb2.LookupResponse(
-        result=cache_pb2.CACHE_RESULT_HIT_SEMANTIC,
         answer=cache_pb2.CachedAnswer(
             tier="l1",
             model="small",
@@ -66,7 +65,7 @@ def kept(**fields):
             usage=answer_pb2.Usage(prompt_token_count=9, completion_token_count=2),
             task_type="faq",
         ),
-        **{"similarity": 0.93, **fields},
+        **{"result": cache_pb2.CACHE_RESULT_HIT_SEMANTIC, "similarity": 0.93, **fields},
     )
 
 
@@ -185,7 +184,7 @@ async def test_a_refresh_is_told_and_not_asked(mesh):
 
 
 async def test_a_semantic_hit_is_replayed_and_labelled(mesh):
-    mesh.cache.reply = kept()
+    mesh.cache.reply = kept(threshold=0.8, passed_guards=["polarity", "numbers"])
     hit = await mesh.generate()
     await drained(mesh)
     assert hit.text == "kept 答案"
@@ -199,11 +198,45 @@ async def test_a_semantic_hit_is_replayed_and_labelled(mesh):
     span = mesh.tracing.named("RouterService/Generate")
     assert span.attributes["tiermesh.cache.similarity"] == 0.93
     assert "tiermesh.cache.refused_by" not in span.attributes
+    assert span.attributes["tiermesh.cache.layer"] == "semantic"
+    assert span.attributes["tiermesh.cache.threshold"] == 0.8
+    expected = router_pb2.CacheFinding(
+        layer=router_pb2.CACHE_LAYER_SEMANTIC, similarity=0.93, threshold=0.8, passed_guards=["polarity", "numbers"]
+    )
+    assert hit.route.cache == (await mesh.explain()).route.cache == expected
+
+
+async def test_an_exact_hit_is_told_from_a_semantic_one(mesh):
+    mesh.cache.reply = kept(similarity=0, result=cache_pb2.CACHE_RESULT_HIT_EXACT)
+    hit = await mesh.generate()
+    assert list(hit.route.reasons) == ["cache:exact"]
+    assert hit.route.cache == (await mesh.explain()).route.cache
+    assert hit.route.cache == router_pb2.CacheFinding(layer=router_pb2.CACHE_LAYER_EXACT)
+    assert mesh.tracing.named("RouterService/Generate").attributes["tiermesh.cache.layer"] == "exact"
+
+
+async def test_a_miss_without_anything_alike_says_nothing(mesh):
+    answer = await mesh.generate()
+    assert answer.route.cache_status == router_pb2.CACHE_STATUS_MISS
+    assert not answer.route.HasField("cache")
+    assert not (await mesh.explain()).route.HasField("cache")
+
+
+@pytest.mark.parametrize("why", ["time", "language", "starting"])
+async def test_a_question_that_nothing_was_compared_with_says_why_and_is_near_nothing(mesh, why):
+    mesh.cache.reply = cache_pb2.LookupResponse(result=cache_pb2.CACHE_RESULT_MISS, refused_by=why)
+    answer = await mesh.generate()
+    assert not any(reason.startswith("cache:") for reason in answer.route.reasons)
+    assert answer.route.cache == router_pb2.CacheFinding(refused_by=why)
 
 
 async def test_what_a_guard_refused_is_a_miss_with_its_name_on_the_span(mesh):
     mesh.cache.reply = cache_pb2.LookupResponse(
-        result=cache_pb2.CACHE_RESULT_MISS, similarity=0.97, refused_by="polarity"
+        result=cache_pb2.CACHE_RESULT_MISS,
+        similarity=0.97,
+        threshold=0.8,
+        passed_guards=["language", "code"],
+        refused_by="polarity",
     )
     answer = await mesh.generate()
     assert answer.text == "l1 says 你好"
@@ -214,6 +247,11 @@ async def test_what_a_guard_refused_is_a_miss_with_its_name_on_the_span(mesh):
     explained = await mesh.explain()
     assert explained.route.cache_status == router_pb2.CACHE_STATUS_MISS
     assert explained.route.reasons[-1] == "cache:near:polarity"
+    finding = explained.route.cache
+    assert finding == answer.route.cache
+    assert (finding.layer, finding.refused_by) == (router_pb2.CACHE_LAYER_UNSPECIFIED, "polarity")
+    assert (finding.similarity, finding.threshold) == (0.97, 0.8)
+    assert list(finding.passed_guards) == ["language", "code"]
     assert span.attributes["tiermesh.cache.similarity"] == 0.97
     assert span.attributes["tiermesh.cache.refused_by"] == "polarity"
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
 from tiermesh.client.cli._console import make_table, open_console
-from tiermesh.client.cli._label import cache_word, task_word
+from tiermesh.client.cli._label import cache_word, finding_words, task_word
 from tiermesh.client.cli._prompt import make_request, read_prompt
 from tiermesh.shared.rpc import error_from_rpc
 
@@ -62,7 +62,7 @@ def show_decision(console: Console, answer: router_pb2.ExplainResponse) -> None:
         f"task {task_word(route)}, complexity {route.complexity:.2f}, judged by {route.classifier_source or 'nobody'}",
         markup=False,
     )
-    console.print(f"cache {cache_word(route)}", markup=False)
+    console.print(f"cache {cache_word(route)}{finding_words(route.cache)}", markup=False)
     if answer.candidates:
         console.print(f"would try: {', then '.join(answer.candidates)}", markup=False)
     table = make_table(console, "tier", "eligible", "breaker", "reason", "detail")

@@ -108,6 +108,7 @@ class LayeredCache:
         if similar.result is Result.MISS:
             # Expired, evicted or invalidated: the question is of no more use either.
             self._semantic.index.remove(entry)
+            match = replace(match, refused_by="gone")
         return Looked(found, match)
 
     async def keep(self, offers: Sequence[Offer], budget: Budget) -> list[bool]:

@@ -46,7 +46,7 @@ class CacheMetrics:
         found = looked.found
         layer = "" if found.answer is None else ("local" if found.is_local else "store")
         self._lookups.record(seconds, {"result": found.result.value, "layer": layer})
-        if looked.match.refused_by:
+        if looked.match.candidate is not None and looked.match.refused_by:
             self._refused.add(1, {"guard": looked.match.refused_by})
 
     def stored(self, stored: bool) -> None:

@@ -78,6 +78,8 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
             answer=answer,
             similarity=looked.match.similarity,
             refused_by=looked.match.refused_by,
+            threshold=max(0.0, round(looked.match.threshold, 6)),
+            passed_guards=looked.match.passed,
             stale=stale,
             store_token=looked.found.token,
             run=looked.run,

@@ -28,15 +28,15 @@ from tiermesh.api.common.v1 import answer_pb2 as tiermesh_dot_api_dot_common_dot
 from tiermesh.api.router.v1 import router_pb2 as tiermesh_dot_api_dot_router_dot_v1_dot_router__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tiermesh/api/cache/v1/cache.proto\x12\x15tiermesh.api.cache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a#tiermesh/api/router/v1/router.proto\"/\n\x08\x43\x61\x63heKey\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\"\x8a\x03\n\x0c\x43\x61\x63hedAnswer\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x06\x64\x65ltas\x18\x03 \x03(\x0b\x32\x1d.tiermesh.api.common.v1.Delta\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x11\n\ttask_type\x18\x08 \x01(\t\x12\x12\n\ncomplexity\x18\t \x01(\x01\x12\x0c\n\x04tags\x18\n \x03(\t\x12\x34\n\x10\x66resh_until_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11invalidation_mark\x18\x0c \x01(\x0c\"C\n\rSemanticQuery\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttask_type\x18\x03 \x01(\t\"\xb9\x01\n\rLookupRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x36\n\x08semantic\x18\x02 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x12\n\ntoken_only\x18\x03 \x01(\x08\x12.\n\x05\x63laim\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.RunClaim\"0\n\x08RunClaim\x12\x0e\n\x06router\x18\x01 \x01(\t\x12\x14\n\x0ctrace_parent\x18\x02 \x01(\t\"B\n\nClaimedRun\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07leading\x18\x02 \x01(\x08\x12\x14\n\x0ctrace_parent\x18\x03 \x01(\t\"\xf5\x01\n\x0eLookupResponse\x12\x32\n\x06result\x18\x01 \x01(\x0e\x32\".tiermesh.api.cache.v1.CacheResult\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12\x12\n\nsimilarity\x18\x03 \x01(\x01\x12\x12\n\nrefused_by\x18\x04 \x01(\t\x12\r\n\x05stale\x18\x05 \x01(\x08\x12\x13\n\x0bstore_token\x18\x06 \x01(\x0c\x12.\n\x03run\x18\x07 \x01(\x0b\x32!.tiermesh.api.cache.v1.ClaimedRun\"\x99\x02\n\x0cStoreRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x08semantic\x18\x04 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\x12\r\n\x05token\x18\x07 \x01(\x0c\x12\x11\n\trun_token\x18\x08 \x01(\t\"\x1f\n\rStoreResponse\x12\x0e\n\x06stored\x18\x01 \x01(\x08\"J\n\x11\x42\x61tchStoreRequest\x12\x35\n\x08requests\x18\x01 \x03(\x0b\x32#.tiermesh.api.cache.v1.StoreRequest\"M\n\x12\x42\x61tchStoreResponse\x12\x37\n\tresponses\x18\x01 \x03(\x0b\x32$.tiermesh.api.cache.v1.StoreResponse\"m\n\x11InvalidateRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\"+\n\x12InvalidateResponse\x12\x15\n\rremoved_count\x18\x01 \x01(\x05\"\x1d\n\x0bLeadRequest\x12\x0e\n\x06router\x18\x01 \x01(\t\"%\n\x0cLeadResponse\x12\x15\n\rwanted_tokens\x18\x01 \x03(\t\"\x82\x01\n\x0ePublishRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x19\n\x11\x66irst_event_index\x18\x02 \x01(\x05\x12\x38\n\x06\x65vents\x18\x03 \x03(\x0b\x32(.tiermesh.api.router.v1.GenerateResponse\x12\x0c\n\x04last\x18\x04 \x01(\x08\"=\n\x0fPublishResponse\x12\x16\n\x0e\x66ollower_count\x18\x01 \x01(\x05\x12\x12\n\nsuperseded\x18\x02 \x01(\x08\"\x1e\n\rFollowRequest\x12\r\n\x05token\x18\x01 \x01(\t\"J\n\x0e\x46ollowResponse\x12\x38\n\x06\x65vents\x18\x01 \x03(\x0b\x32(.tiermesh.api.router.v1.GenerateResponse*\xa1\x01\n\x0b\x43\x61\x63heResult\x12\x1c\n\x18\x43\x41\x43HE_RESULT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_RESULT_MISS\x10\x01\x12\x1a\n\x16\x43\x41\x43HE_RESULT_HIT_EXACT\x10\x02\x12\"\n\x1e\x43\x41\x43HE_RESULT_STORE_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x43\x41\x43HE_RESULT_HIT_SEMANTIC\x10\x04\x32\x85\x05\n\x0c\x43\x61\x63heService\x12U\n\x06Lookup\x12$.tiermesh.api.cache.v1.LookupRequest\x1a%.tiermesh.api.cache.v1.LookupResponse\x12R\n\x05Store\x12#.tiermesh.api.cache.v1.StoreRequest\x1a$.tiermesh.api.cache.v1.StoreResponse\x12\x61\n\nBatchStore\x12(.tiermesh.api.cache.v1.BatchStoreRequest\x1a).tiermesh.api.cache.v1.BatchStoreResponse\x12\x61\n\nInvalidate\x12(.tiermesh.api.cache.v1.InvalidateRequest\x1a).tiermesh.api.cache.v1.InvalidateResponse\x12Q\n\x04Lead\x12\".tiermesh.api.cache.v1.LeadRequest\x1a#.tiermesh.api.cache.v1.LeadResponse0\x01\x12X\n\x07Publish\x12%.tiermesh.api.cache.v1.PublishRequest\x1a&.tiermesh.api.cache.v1.PublishResponse\x12W\n\x06\x46ollow\x12$.tiermesh.api.cache.v1.FollowRequest\x1a%.tiermesh.api.cache.v1.FollowResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tiermesh/api/cache/v1/cache.proto\x12\x15tiermesh.api.cache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#tiermesh/api/common/v1/answer.proto\x1a#tiermesh/api/router/v1/router.proto\"/\n\x08\x43\x61\x63heKey\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\"\x8a\x03\n\x0c\x43\x61\x63hedAnswer\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x06\x64\x65ltas\x18\x03 \x03(\x0b\x32\x1d.tiermesh.api.common.v1.Delta\x12\x36\n\x08\x66inishes\x18\x04 \x03(\x0b\x32$.tiermesh.api.common.v1.ChoiceFinish\x12,\n\x05usage\x18\x05 \x01(\x0b\x32\x1d.tiermesh.api.common.v1.Usage\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x11\n\ttask_type\x18\x08 \x01(\t\x12\x12\n\ncomplexity\x18\t \x01(\x01\x12\x0c\n\x04tags\x18\n \x03(\t\x12\x34\n\x10\x66resh_until_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11invalidation_mark\x18\x0c \x01(\x0c\"C\n\rSemanticQuery\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttask_type\x18\x03 \x01(\t\"\xb9\x01\n\rLookupRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x36\n\x08semantic\x18\x02 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x12\n\ntoken_only\x18\x03 \x01(\x08\x12.\n\x05\x63laim\x18\x04 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.RunClaim\"0\n\x08RunClaim\x12\x0e\n\x06router\x18\x01 \x01(\t\x12\x14\n\x0ctrace_parent\x18\x02 \x01(\t\"B\n\nClaimedRun\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07leading\x18\x02 \x01(\x08\x12\x14\n\x0ctrace_parent\x18\x03 \x01(\t\"\x9f\x02\n\x0eLookupResponse\x12\x32\n\x06result\x18\x01 \x01(\x0e\x32\".tiermesh.api.cache.v1.CacheResult\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12\x12\n\nsimilarity\x18\x03 \x01(\x01\x12\x12\n\nrefused_by\x18\x04 \x01(\t\x12\r\n\x05stale\x18\x05 \x01(\x08\x12\x13\n\x0bstore_token\x18\x06 \x01(\x0c\x12.\n\x03run\x18\x07 \x01(\x0b\x32!.tiermesh.api.cache.v1.ClaimedRun\x12\x11\n\tthreshold\x18\x08 \x01(\x01\x12\x15\n\rpassed_guards\x18\t \x03(\t\"\x99\x02\n\x0cStoreRequest\x12,\n\x03key\x18\x01 \x01(\x0b\x32\x1f.tiermesh.api.cache.v1.CacheKey\x12\x33\n\x06\x61nswer\x18\x02 \x01(\x0b\x32#.tiermesh.api.cache.v1.CachedAnswer\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x08semantic\x18\x04 \x01(\x0b\x32$.tiermesh.api.cache.v1.SemanticQuery\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\x12\r\n\x05token\x18\x07 \x01(\x0c\x12\x11\n\trun_token\x18\x08 \x01(\t\"\x1f\n\rStoreResponse\x12\x0e\n\x06stored\x18\x01 \x01(\x08\"J\n\x11\x42\x61tchStoreRequest\x12\x35\n\x08requests\x18\x01 \x03(\x0b\x32#.tiermesh.api.cache.v1.StoreRequest\"M\n\x12\x42\x61tchStoreResponse\x12\x37\n\tresponses\x18\x01 \x03(\x0b\x32$.tiermesh.api.cache.v1.StoreResponse\"m\n\x11InvalidateRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\"+\n\x12InvalidateResponse\x12\x15\n\rremoved_count\x18\x01 \x01(\x05\"\x1d\n\x0bLeadRequest\x12\x0e\n\x06router\x18\x01 \x01(\t\"%\n\x0cLeadResponse\x12\x15\n\rwanted_tokens\x18\x01 \x03(\t\"\x82\x01\n\x0ePublishRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x19\n\x11\x66irst_event_index\x18\x02 \x01(\x05\x12\x38\n\x06\x65vents\x18\x03 \x03(\x0b\x32(.tiermesh.api.router.v1.GenerateResponse\x12\x0c\n\x04last\x18\x04 \x01(\x08\"=\n\x0fPublishResponse\x12\x16\n\x0e\x66ollower_count\x18\x01 \x01(\x05\x12\x12\n\nsuperseded\x18\x02 \x01(\x08\"\x1e\n\rFollowRequest\x12\r\n\x05token\x18\x01 \x01(\t\"J\n\x0e\x46ollowResponse\x12\x38\n\x06\x65vents\x18\x01 \x03(\x0b\x32(.tiermesh.api.router.v1.GenerateResponse*\xa1\x01\n\x0b\x43\x61\x63heResult\x12\x1c\n\x18\x43\x41\x43HE_RESULT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41\x43HE_RESULT_MISS\x10\x01\x12\x1a\n\x16\x43\x41\x43HE_RESULT_HIT_EXACT\x10\x02\x12\"\n\x1e\x43\x41\x43HE_RESULT_STORE_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x43\x41\x43HE_RESULT_HIT_SEMANTIC\x10\x04\x32\x85\x05\n\x0c\x43\x61\x63heService\x12U\n\x06Lookup\x12$.tiermesh.api.cache.v1.LookupRequest\x1a%.tiermesh.api.cache.v1.LookupResponse\x12R\n\x05Store\x12#.tiermesh.api.cache.v1.StoreRequest\x1a$.tiermesh.api.cache.v1.StoreResponse\x12\x61\n\nBatchStore\x12(.tiermesh.api.cache.v1.BatchStoreRequest\x1a).tiermesh.api.cache.v1.BatchStoreResponse\x12\x61\n\nInvalidate\x12(.tiermesh.api.cache.v1.InvalidateRequest\x1a).tiermesh.api.cache.v1.InvalidateResponse\x12Q\n\x04Lead\x12\".tiermesh.api.cache.v1.LeadRequest\x1a#.tiermesh.api.cache.v1.LeadResponse0\x01\x12X\n\x07Publish\x12%.tiermesh.api.cache.v1.PublishRequest\x1a&.tiermesh.api.cache.v1.PublishResponse\x12W\n\x06\x46ollow\x12$.tiermesh.api.cache.v1.FollowRequest\x1a%.tiermesh.api.cache.v1.FollowResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiermesh.api.cache.v1.cache_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CACHERESULT']._serialized_start=2271
-  _globals['_CACHERESULT']._serialized_end=2432
+  _globals['_CACHERESULT']._serialized_start=2313
+  _globals['_CACHERESULT']._serialized_end=2474
   _globals['_CACHEKEY']._serialized_start=199
   _globals['_CACHEKEY']._serialized_end=246
   _globals['_CACHEDANSWER']._serialized_start=249
@@ -50,31 +50,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLAIMEDRUN']._serialized_start=952
   _globals['_CLAIMEDRUN']._serialized_end=1018
   _globals['_LOOKUPRESPONSE']._serialized_start=1021
-  _globals['_LOOKUPRESPONSE']._serialized_end=1266
-  _globals['_STOREREQUEST']._serialized_start=1269
-  _globals['_STOREREQUEST']._serialized_end=1550
-  _globals['_STORERESPONSE']._serialized_start=1552
-  _globals['_STORERESPONSE']._serialized_end=1583
-  _globals['_BATCHSTOREREQUEST']._serialized_start=1585
-  _globals['_BATCHSTOREREQUEST']._serialized_end=1659
-  _globals['_BATCHSTORERESPONSE']._serialized_start=1661
-  _globals['_BATCHSTORERESPONSE']._serialized_end=1738
-  _globals['_INVALIDATEREQUEST']._serialized_start=1740
-  _globals['_INVALIDATEREQUEST']._serialized_end=1849
-  _globals['_INVALIDATERESPONSE']._serialized_start=1851
-  _globals['_INVALIDATERESPONSE']._serialized_end=1894
-  _globals['_LEADREQUEST']._serialized_start=1896
-  _globals['_LEADREQUEST']._serialized_end=1925
-  _globals['_LEADRESPONSE']._serialized_start=1927
-  _globals['_LEADRESPONSE']._serialized_end=1964
-  _globals['_PUBLISHREQUEST']._serialized_start=1967
-  _globals['_PUBLISHREQUEST']._serialized_end=2097
-  _globals['_PUBLISHRESPONSE']._serialized_start=2099
-  _globals['_PUBLISHRESPONSE']._serialized_end=2160
-  _globals['_FOLLOWREQUEST']._serialized_start=2162
-  _globals['_FOLLOWREQUEST']._serialized_end=2192
-  _globals['_FOLLOWRESPONSE']._serialized_start=2194
-  _globals['_FOLLOWRESPONSE']._serialized_end=2268
-  _globals['_CACHESERVICE']._serialized_start=2435
-  _globals['_CACHESERVICE']._serialized_end=3080
+  _globals['_LOOKUPRESPONSE']._serialized_end=1308
+  _globals['_STOREREQUEST']._serialized_start=1311
+  _globals['_STOREREQUEST']._serialized_end=1592
+  _globals['_STORERESPONSE']._serialized_start=1594
+  _globals['_STORERESPONSE']._serialized_end=1625
+  _globals['_BATCHSTOREREQUEST']._serialized_start=1627
+  _globals['_BATCHSTOREREQUEST']._serialized_end=1701
+  _globals['_BATCHSTORERESPONSE']._serialized_start=1703
+  _globals['_BATCHSTORERESPONSE']._serialized_end=1780
+  _globals['_INVALIDATEREQUEST']._serialized_start=1782
+  _globals['_INVALIDATEREQUEST']._serialized_end=1891
+  _globals['_INVALIDATERESPONSE']._serialized_start=1893
+  _globals['_INVALIDATERESPONSE']._serialized_end=1936
+  _globals['_LEADREQUEST']._serialized_start=1938
+  _globals['_LEADREQUEST']._serialized_end=1967
+  _globals['_LEADRESPONSE']._serialized_start=1969
+  _globals['_LEADRESPONSE']._serialized_end=2006
+  _globals['_PUBLISHREQUEST']._serialized_start=2009
+  _globals['_PUBLISHREQUEST']._serialized_end=2139
+  _globals['_PUBLISHRESPONSE']._serialized_start=2141
+  _globals['_PUBLISHRESPONSE']._serialized_end=2202
+  _globals['_FOLLOWREQUEST']._serialized_start=2204
+  _globals['_FOLLOWREQUEST']._serialized_end=2234
+  _globals['_FOLLOWRESPONSE']._serialized_start=2236
+  _globals['_FOLLOWRESPONSE']._serialized_end=2310
+  _globals['_CACHESERVICE']._serialized_start=2477
+  _globals['_CACHESERVICE']._serialized_end=3122
 # @@protoc_insertion_point(module_scope)

@@ -312,12 +312,18 @@ class LookupResponse(_message.Message):
     STALE_FIELD_NUMBER: _builtins.int
     STORE_TOKEN_FIELD_NUMBER: _builtins.int
     RUN_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    PASSED_GUARDS_FIELD_NUMBER: _builtins.int
     result: Global___CacheResult.ValueType
     """Which layer answered."""
     similarity: _builtins.float
     """Likeness of the best candidate of the semantic tier, 0 to 1; 0 where there was none."""
     refused_by: _builtins.str
-    """Guard that refused the best candidate, such as `polarity`; empty where none did."""
+    """Why the semantic tier gave no answer: the guard that refused the best candidate, such as `polarity`; `threshold` where it was
+    not alike enough; `shadow`; `gone` where its answer is kept no longer. Without a candidate: `time`, `language` or `length` where
+    the text can share no answer at all; `late` where there was no time to look; `starting` where earlier questions are still being
+    read. Empty for a hit, and where nothing is known.
+    """
     stale: _builtins.bool
     """Whether the answer is past its time and may be given only while it is made
     anew. The caller that gets this should run the request in the background and store it.
@@ -326,6 +332,8 @@ class LookupResponse(_message.Message):
     """To be given to Store with the answer to this request: an answer that was begun before an
     invalidation is not kept after it.
     """
+    threshold: _builtins.float
+    """Least `similarity` that the best candidate of the semantic tier needed: less where it has the same words; 0 where there was none."""
     @_builtins.property
     def answer(self) -> Global___CachedAnswer:
         """The answer; set only for hits."""
@@ -333,6 +341,10 @@ class LookupResponse(_message.Message):
     @_builtins.property
     def run(self) -> Global___ClaimedRun:
         """Who runs the request; set only for a miss with a claim, and not where that cannot be told in time."""
+
+    @_builtins.property
+    def passed_guards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Guards that the best candidate passed, in the order of asking: all of them for a semantic hit."""
 
     def __init__(
         self,
@@ -344,10 +356,12 @@ class LookupResponse(_message.Message):
         stale: _builtins.bool = ...,
         store_token: _builtins.bytes = ...,
         run: Global___ClaimedRun | None = ...,
+        threshold: _builtins.float = ...,
+        passed_guards: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "refused_by", b"refused_by", "result", b"result", "run", b"run", "similarity", b"similarity", "stale", b"stale", "store_token", b"store_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "passed_guards", b"passed_guards", "refused_by", b"refused_by", "result", b"result", "run", b"run", "similarity", b"similarity", "stale", b"stale", "store_token", b"store_token", "threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -89,6 +89,30 @@ CACHE_STATUS_COALESCED: CacheStatus.ValueType  # 5
 """An identical request was being answered already, and its run is shared."""
 Global___CacheStatus: _TypeAlias = CacheStatus  # noqa: Y015
 
+class _CacheLayer:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CacheLayerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CacheLayer.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CACHE_LAYER_UNSPECIFIED: _CacheLayer.ValueType  # 0
+    """Not set: none has."""
+    CACHE_LAYER_EXACT: _CacheLayer.ValueType  # 1
+    """The same canonical request was answered before."""
+    CACHE_LAYER_SEMANTIC: _CacheLayer.ValueType  # 2
+    """A request that asks the same in other words was answered before."""
+
+class CacheLayer(_CacheLayer, metaclass=_CacheLayerEnumTypeWrapper):
+    """Which layer of the answer cache has an answer."""
+
+CACHE_LAYER_UNSPECIFIED: CacheLayer.ValueType  # 0
+"""Not set: none has."""
+CACHE_LAYER_EXACT: CacheLayer.ValueType  # 1
+"""The same canonical request was answered before."""
+CACHE_LAYER_SEMANTIC: CacheLayer.ValueType  # 2
+"""A request that asks the same in other words was answered before."""
+Global___CacheLayer: _TypeAlias = CacheLayer  # noqa: Y015
+
 @_typing.final
 class GenerateRequest(_message.Message):
     """A request."""
@@ -240,6 +264,57 @@ class Revision(_message.Message):
 Global___Revision: _TypeAlias = Revision  # noqa: Y015
 
 @_typing.final
+class CacheFinding(_message.Message):
+    """What the answer cache has for a request, and why not more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYER_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    PASSED_GUARDS_FIELD_NUMBER: _builtins.int
+    REFUSED_BY_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
+    layer: Global___CacheLayer.ValueType
+    """Layer that has an answer."""
+    similarity: _builtins.float
+    """Cosine of the question that is most like this one, 0 to 1; absent where the semantic tier has none."""
+    threshold: _builtins.float
+    """Least similarity that it needed; likewise."""
+    refused_by: _builtins.str
+    """Why the semantic tier gave no answer, such as `polarity`; see `LookupResponse.refused_by` of the cache."""
+    stale: _builtins.bool
+    """Whether the answer is past its time and is made anew behind this request."""
+    @_builtins.property
+    def passed_guards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Guards that it passed, in the order of asking: all of them for a semantic hit."""
+
+    def __init__(
+        self,
+        *,
+        layer: Global___CacheLayer.ValueType = ...,
+        similarity: _builtins.float | None = ...,
+        threshold: _builtins.float | None = ...,
+        passed_guards: _abc.Iterable[_builtins.str] | None = ...,
+        refused_by: _builtins.str = ...,
+        stale: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "_threshold", b"_threshold", "similarity", b"similarity", "threshold", b"threshold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "_threshold", b"_threshold", "layer", b"layer", "passed_guards", b"passed_guards", "refused_by", b"refused_by", "similarity", b"similarity", "stale", b"stale", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__similarity: _TypeAlias = _typing.Literal["similarity"]  # noqa: Y015
+    _WhichOneofArgType__similarity: _TypeAlias = _typing.Literal["_similarity", b"_similarity"]  # noqa: Y015
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__similarity) -> _WhichOneofReturnType__similarity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
+
+Global___CacheFinding: _TypeAlias = CacheFinding  # noqa: Y015
+
+@_typing.final
 class TierVerdict(_message.Message):
     """Why a tier was chosen or passed over."""
 
@@ -319,6 +394,7 @@ class RouteLabel(_message.Message):
     SIMULATED_FIELD_NUMBER: _builtins.int
     CONFIG_VERSION_FIELD_NUMBER: _builtins.int
     LANE_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identifier of the request, for feedback and logs."""
     trace_id: _builtins.str
@@ -349,6 +425,10 @@ class RouteLabel(_message.Message):
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___TierVerdict]:
         """One verdict per tier, in the order of the configuration."""
 
+    @_builtins.property
+    def cache(self) -> Global___CacheFinding:
+        """What the answer cache has for the request; unset where it was not asked, and where there is nothing to say of a miss."""
+
     def __init__(
         self,
         *,
@@ -365,10 +445,11 @@ class RouteLabel(_message.Message):
         simulated: _builtins.bool = ...,
         config_version: _builtins.str = ...,
         lane: _builtins.str = ...,
+        cache: Global___CacheFinding | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_status", b"cache_status", "classifier_source", b"classifier_source", "complexity", b"complexity", "config_version", b"config_version", "lane", b"lane", "model", b"model", "reasons", b"reasons", "request_id", b"request_id", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "trace_id", b"trace_id", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "cache_status", b"cache_status", "classifier_source", b"classifier_source", "complexity", b"complexity", "config_version", b"config_version", "lane", b"lane", "model", b"model", "reasons", b"reasons", "request_id", b"request_id", "simulated", b"simulated", "task_type", b"task_type", "tier", b"tier", "trace_id", b"trace_id", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

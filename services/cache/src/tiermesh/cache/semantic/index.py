@@ -43,6 +43,11 @@ class Candidate:
         """What the threshold is compared with: of equal words a cosine need not say much more."""
         return likeness_of(self.similarity, same_wording=self.same_wording)
 
+    @property
+    def allowance(self) -> float:
+        """How much less alike it may be than others."""
+        return _SAME_WORDING if self.same_wording else 0.0
+
 
 @dataclass(slots=True)
 class _Partition:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from tiermesh.cache.ports import Embedder
-from tiermesh.cache.semantic.guards import language, refusal_of, time
+from tiermesh.cache.semantic.guards import language, passed_before, refusal_of, time
 from tiermesh.cache.semantic.index import Candidate, QuestionIndex
 from tiermesh.cache.semantic.question import Question, question_of
 from tiermesh.cache.semantic.records import Record, partition_of
@@ -29,7 +29,11 @@ class Match:
 
     candidate: Candidate | None = None
     refused_by: str = ""
-    """Guard that refused it, `threshold`, `shadow`, or empty; `late` where there was no time to look for one."""
+    """Guard that refused it, `threshold`, `shadow`, or empty; without a candidate, why none was looked for or found."""
+    threshold: float = 0.0
+    """Least similarity that it needed."""
+    passed: tuple[str, ...] = ()
+    """Guards that it passed."""
 
     @property
     def similarity(self) -> float:
@@ -81,7 +85,7 @@ class SemanticTier:
             return NO_MATCH
         question = comparable(text)
         if question is None:
-            return NO_MATCH
+            return Match(refused_by=incomparable(text))
         vector = b""
         if question.language != "zh":
             if self._embedder is None:
@@ -94,12 +98,14 @@ class SemanticTier:
             vector = embedded
         candidate = self.index.best(partition_of(tenant, digest), question, vector)
         if candidate is None:
-            return NO_MATCH
+            return Match(refused_by="starting") if self.index.is_filling else NO_MATCH
+        needed = self._threshold - candidate.allowance
         if candidate.likeness < self._threshold:
-            return Match(candidate, "threshold")
+            return Match(candidate, "threshold", needed)
         refusal = refusal_of(question, candidate.known.question)
+        passed = passed_before(refusal)
         if refusal is not None:
-            return Match(candidate, refusal.guard)
+            return Match(candidate, refusal.guard, needed, passed)
         if self._shadow:
             _log.info(
                 "would have answered",
@@ -108,8 +114,8 @@ class SemanticTier:
                 similarity=round(candidate.similarity, 3),
                 entry=candidate.known.record.entry.rsplit(b":", 1)[-1][:8].decode("ascii"),
             )
-            return Match(candidate, "shadow")
-        return Match(candidate)
+            return Match(candidate, "shadow", needed, passed)
+        return Match(candidate, threshold=needed, passed=passed)
 
     async def record(
         self,
@@ -150,9 +156,14 @@ class SemanticTier:
 
 def comparable(text: str) -> Question | None:
     """Returns a text taken apart, or None where no answer of another wording can ever do for it."""
+    return None if incomparable(text) else question_of(text)
+
+
+def incomparable(text: str) -> str:
+    """Returns why no answer of another wording can ever do for a text: `length`, `language` or `time`; else nothing."""
     if not text.strip() or len(text) > _MAX_CHARS:
-        return None
+        return "length"
     question = question_of(text)
-    if question.language not in language.LANGUAGES or time.is_about_now(question):
-        return None
-    return question
+    if question.language not in language.LANGUAGES:
+        return "language"
+    return "time" if time.is_about_now(question) else ""

@@ -11,11 +11,12 @@ from tiermesh.router.caching.policy import CachePlan
 from tiermesh.router.call import Call
 from tiermesh.router.ports import CachePort
 from tiermesh.router.telling import observe
+from tiermesh.router.telling.label import finding_of
 from tiermesh.shared.errors import TiermeshError
 
 HITS = (cache_pb2.CACHE_RESULT_HIT_EXACT, cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
-_UNSAID = ("", "threshold")
-"""The best candidate was not alike, as in most misses; its likeness is on the span."""
+_UNSAID = ("", "threshold", "gone")
+"""The best candidate was not alike, as in most misses, or its answer is kept no longer."""
 _NO_GUARDS = ("shadow", "late")
 
 
@@ -49,8 +50,10 @@ class Looked:
     @property
     def reasons(self) -> tuple[str, ...]:
         """What the label says of a miss: the guard that refused a near answer, or that shadow mode held one back."""
-        refused_by = self.response.refused_by if self.response is not None and self.hit is None else ""
-        if refused_by in _UNSAID:
+        if self.response is None or self.hit is not None:
+            return ()
+        refused_by = self.response.refused_by
+        if refused_by in _UNSAID or not (self.response.similarity or refused_by in _NO_GUARDS):
             return ()
         return (f"cache:{refused_by}" if refused_by in _NO_GUARDS else f"cache:near:{refused_by}",)
 
@@ -95,6 +98,7 @@ class CacheReader:
         if not plan.read:
             return Looked(keep_at=keep_at)
         observe.record_lookup(call.span, found)
+        call.trail.cache = finding_of(found)
         if found.run.leading and place.claim is not None:
             place.claim.token = found.run.token
         hit = found.result in HITS

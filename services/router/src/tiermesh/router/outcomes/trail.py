@@ -25,6 +25,8 @@ STATIC = "static"
 class Trail:
     """Filled while the request is under way; read once, at its end."""
 
+    cache: router_pb2.CacheFinding | None = None
+    """What the answer cache said of it; None where it said nothing."""
     judgement: classifier_pb2.ClassifyResponse | None = None
     decision: Decision | None = None
     policy: str = STATIC

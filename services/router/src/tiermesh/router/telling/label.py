@@ -21,6 +21,10 @@ _CACHE_NAMES: dict[int, str] = {
     router_pb2.CACHE_STATUS_UNAVAILABLE: "unavailable",
     router_pb2.CACHE_STATUS_COALESCED: "coalesced",
 }
+_LAYERS: dict[int, router_pb2.CacheLayer.ValueType] = {
+    cache_pb2.CACHE_RESULT_HIT_EXACT: router_pb2.CACHE_LAYER_EXACT,
+    cache_pb2.CACHE_RESULT_HIT_SEMANTIC: router_pb2.CACHE_LAYER_SEMANTIC,
+}
 _HEADER_SAFE = "/:._-+@ =()"
 _HEADER_CHARS = 1024
 
@@ -53,7 +57,23 @@ def decided_label(
         simulated=simulated,
         config_version=call.snapshot.version,
         lane=decision.lane,
+        cache=call.trail.cache,
     )
+
+
+def finding_of(found: cache_pb2.LookupResponse) -> router_pb2.CacheFinding | None:
+    """Returns what a lookup says of the answer cache, without the answer; None for a miss of which there is nothing to say."""
+    if found.result not in _LAYERS and not found.refused_by and not found.similarity:
+        return None
+    finding = router_pb2.CacheFinding(
+        layer=_LAYERS.get(found.result, router_pb2.CACHE_LAYER_UNSPECIFIED),
+        passed_guards=found.passed_guards,
+        refused_by=found.refused_by,
+        stale=found.stale,
+    )
+    if found.similarity:
+        finding.similarity, finding.threshold = found.similarity, found.threshold
+    return finding
 
 
 def _verdict(verdict: Verdict, gain: Gain | None, *, breaker_open: bool) -> router_pb2.TierVerdict:
@@ -84,6 +104,7 @@ def cached_label(call: Call, found: cache_pb2.LookupResponse) -> router_pb2.Rout
         reasons=(layer, "cache:stale") if found.stale else (layer,),
         simulated=answer.simulated,
         config_version=call.snapshot.version,
+        cache=finding_of(found),
     )
 
 

@@ -44,12 +44,23 @@ def record_gains(span: Span, gains: Mapping[str, Gain]) -> None:
         )
 
 
+_LAYERS: dict[int, str] = {
+    cache_pb2.CACHE_RESULT_HIT_EXACT: "exact",
+    cache_pb2.CACHE_RESULT_HIT_SEMANTIC: "semantic",
+}
+
+
 def record_lookup(span: Span, found: cache_pb2.LookupResponse) -> None:
     """Writes what the semantic tier said, where it said anything, and that an answer is stale."""
     if found.similarity:
         span.set_attribute("tiermesh.cache.similarity", round(found.similarity, 3))
+        span.set_attribute("tiermesh.cache.threshold", round(found.threshold, 3))
+    if found.passed_guards:
+        span.set_attribute("tiermesh.cache.passed_guards", tuple(found.passed_guards))
     if found.refused_by:
         span.set_attribute("tiermesh.cache.refused_by", found.refused_by)
+    if found.result in _LAYERS:
+        span.set_attribute("tiermesh.cache.layer", _LAYERS[found.result])
     if found.stale:
         span.set_attribute("tiermesh.cache.stale", True)
 

@@ -51,6 +51,12 @@ class Refusal:
     """What it saw, in words of the two questions: not for logs."""
 
 
+def passed_before(refusal: Refusal | None) -> tuple[str, ...]:
+    """Returns the guards that were asked before one refused, all of them where none did."""
+    names = tuple(name for name, _ in GUARDS)
+    return names if refusal is None else names[: names.index(refusal.guard)]
+
+
 def refusal_of(asked: Question, known: Question) -> Refusal | None:
     """Returns the first refusal of a candidate, or None where its answer will do."""
     for name, guard in GUARDS:
