@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Literal
 
 from tiermesh.engine.ports import Lane, Piece, PrefixCache, Prompt, Sampling, Turn
 from tiermesh.shared.errors import TiermeshError
 
-Step = Piece | TiermeshError | asyncio.Event | float
-"""What the backend does next: give a piece, fail, wait for an event, or take so many seconds."""
+Step = Piece | TiermeshError | asyncio.Event | Callable[[], object]
+"""What the backend does next: give a piece, fail, wait for an event, or call something."""
 
 
 class ScriptedBackend:
@@ -56,10 +56,10 @@ class ScriptedBackend:
                     await step.wait()
                 elif isinstance(step, TiermeshError):
                     raise step
-                elif isinstance(step, float):
-                    await asyncio.sleep(step)
-                else:
+                elif isinstance(step, Piece):
                     yield step
+                else:
+                    step()
         except (asyncio.CancelledError, GeneratorExit):
             self.abandoned.set()
             raise

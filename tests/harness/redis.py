@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any
 
 from harness.ports import free_port_base
 from harness.redis_process import RedisProcess
+from tiermesh.cache.adapters.redis import RedisStore
+from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.redis_server import make_redis_arguments
+
+PATIENT_MS = 60_000
+"""A limit for what would be an error of the machine's, in milliseconds."""
 
 
 class RealRedis(RedisProcess):
@@ -29,6 +35,10 @@ class RealRedis(RedisProcess):
     def url(self) -> str:
         """Where it listens."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    def patient_store(self, **options: Any) -> AbstractAsyncContextManager[RedisStore]:
+        """Opens a store on it whose own limit a machine that stalls does not reach."""
+        return open_redis_store(self.url, **{"socket_timeout_s": PATIENT_MS / 1000, **options})
 
     def start(self) -> None:
         """Starts it and returns when it answers."""

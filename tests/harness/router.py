@@ -13,6 +13,7 @@ from tiermesh.api.openai.v1 import openai_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.router.app import wire
 from tiermesh.router.openai.errors import openai_trailers
+from tiermesh.router.patience import Patience
 from tiermesh.router.settings import Settings, make_snapshot
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
@@ -27,11 +28,11 @@ from tiermesh.shared.testing import (
 
 RAW = {
     "tenants": [{"name": "acme", "key_env": "KEYS"}],
-    # Generous, so that a busy machine does not turn into misses; tests of the caps lower them.
-    "deadlines": {"cache_ms": 5000, "classifier_ms": 5000},
+    # Generous, so that a machine that is busy or stalls does not turn into misses; tests of the caps lower them.
+    "deadlines": {"cache_ms": 30_000, "classifier_ms": 30_000},
     "lanes": {
-        "simple": {"deadline_ms": 60000, "queue_ms": 5000},
-        "complex": {"deadline_ms": 60000, "queue_ms": 5000},
+        "simple": {"deadline_ms": 60_000, "queue_ms": 20_000},
+        "complex": {"deadline_ms": 60_000, "queue_ms": 20_000},
     },
     "tiers": [
         {
@@ -53,8 +54,19 @@ RAW = {
         {"name": "l2", "backend": "vllm", "model": "large", "context_tokens": 8192, "answer_tokens": 1024},
     ],
 }
-EARLY_END = {**RAW["deadlines"], "reserve_ms": 2000}
-"""Deadlines that leave the end of an answer 2 s to reach its caller: a stalled machine must not make it late."""
+EARLY_END = {**RAW["deadlines"], "reserve_ms": 30_000}
+"""Deadlines that leave the end of an answer 30 s to reach its caller: a stalled machine must not make it late."""
+RESERVE_S = EARLY_END["reserve_ms"] / 1000
+PATIENT = Patience(
+    store_s=60.0,
+    store_drain_s=60.0,
+    rerun_drain_s=60.0,
+    publish_s=60.0,
+    lookup_s=5.0,
+    outcome_s=60.0,
+    failure_s=3600.0,
+)
+"""What has failed once stays so until it answers, and what takes its time is waited for."""
 METADATA = (("x-tiermesh-tenant", "acme"), ("x-request-id", "req-1"))
 
 
@@ -124,13 +136,13 @@ class RunningRouter:
         provider = MeterProvider([self.metrics], shutdown_on_exit=False)
         stack.callback(provider.shutdown)
         meter = provider.get_meter("tiermesh")
-        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer, meter=meter)
+        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer, meter=meter, patience=PATIENT)
         self.server = await stack.enter_async_context(
             open_server(
                 self.wired.services,
                 address="127.0.0.1:0",
                 tracing=self.tracing,
-                default_deadline_s=30,
+                default_deadline_s=100,
                 trailers=openai_trailers,
             )
         )

@@ -8,11 +8,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tiermesh.client import Answer, AsyncClient, Client
+from tiermesh.client import Answer, AsyncClient, Client, Deadlines
+from tiermesh.shared.config import LanesConfig
 from tiermesh.shared.rpc import open_server
 from tiermesh.shared.testing import RecordedTracing, ScriptedRouter, recorded_tracing
 
 Kind = Literal["async", "sync"]
+LANES = LanesConfig.model_validate(
+    {
+        "simple": {"deadline_ms": 60_000, "queue_ms": 59_000},
+        "complex": {"deadline_ms": 90_000, "queue_ms": 87_000},
+    }
+)
+"""Half a second, the mesh's own default, may pass while a busy machine does something else."""
 
 
 @dataclass
@@ -30,11 +38,11 @@ class RunningRouter:
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
 
-        return AsyncClient(self.target, **{"sleep": sleep, **options})
+        return AsyncClient(self.target, **{"sleep": sleep, "deadlines": Deadlines(LANES), **options})
 
     def sync_client(self, **options: Any) -> Client:
         """Returns a client for threads whose waits take no time."""
-        return Client(self.target, **{"sleep": self.waits.append, **options})
+        return Client(self.target, **{"sleep": self.waits.append, "deadlines": Deadlines(LANES), **options})
 
     async def ask(
         self, kind: Kind, prompt: str = "hello", options: dict[str, Any] | None = None, **arguments: Any

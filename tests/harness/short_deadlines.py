@@ -37,3 +37,21 @@ async def until_one_arrives(
         if len(arrived) > before:
             return Ended(result, deadline_s, time.monotonic() - begun)
         deadline_s *= 2
+
+
+async def until_one_is_in_time(
+    ask: Callable[[float], Awaitable[T]], in_time: Callable[[T], object], *, reserve_s: float = 0.0, work_s: float = 0.5
+) -> T:
+    """Calls `ask` with a deadline, each time a longer one, until an answer has got as far as it has to in time.
+
+    On a busy machine a deadline may pass before; such an answer says nothing about the service.
+
+    Args:
+        ask: Makes a request with a deadline in seconds.
+        in_time: Whether the answer had got that far.
+        reserve_s: Part of every deadline that the service keeps back for the answer's end: beyond what machines stall.
+        work_s: The first time before that, in seconds; twice as long each time.
+    """
+    while not in_time(result := await ask(reserve_s + work_s)):
+        work_s *= 2
+    return result

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import grpc
 from harness.cache import cache_config
 from harness.eventually import eventually
-from harness.router import METADATA, Answer, ask, make_settings
+from harness.router import METADATA, PATIENT, Answer, ask, make_settings
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.cache.adapters.redis_open import open_redis_store
@@ -75,7 +75,8 @@ class TwoRouters:
 async def two_routers(
     redis_url: str,
     *,
-    waiting_s: float = 5.0,
+    waiting_s: float = 60.0,
+    store_s: float = 60.0,
     store_timeout_ms: int = 60_000,
     clock: Clock = SYSTEM_CLOCK,
     **cache: object,
@@ -85,6 +86,7 @@ async def two_routers(
     Args:
         redis_url: A Redis.
         waiting_s: Silence after which those who wait take Redis for gone; longer than a busy machine pauses.
+        store_s: Longest wait for one reply of Redis; likewise.
         store_timeout_ms: Longest wait of a lookup for Redis.
         clock: The cache's own, by which answers grow stale.
         cache: Further settings of the cache.
@@ -94,7 +96,7 @@ async def two_routers(
     settings = make_settings(cache=cache)
     with recorded_tracing() as tracing:
         async with AsyncExitStack() as stack:
-            store = await stack.enter_async_context(open_redis_store(redis_url))
+            store = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=store_s))
             waiting = await stack.enter_async_context(open_redis_store(redis_url, socket_timeout_s=waiting_s))
             # Longer than a busy machine pauses: what is gone says so here.
             board = make_board(store, waiting, alive_ms=100_000, follows_ms=100_000)
@@ -126,7 +128,12 @@ async def two_routers(
 async def _router(settings, ports) -> AsyncIterator[OneRouter]:
     channels = {name: open_channel(f"127.0.0.1:{port}", authority=name) for name, port in ports.items()}
     with recorded_tracing() as tracing:
-        wired = wire(settings, connect=lambda name: channels.get(name, channels["cache"]), tracer=tracing.tracer)
+        wired = wire(
+            settings,
+            connect=lambda name: channels.get(name, channels["cache"]),
+            tracer=tracing.tracer,
+            patience=PATIENT,
+        )
         async with (
             open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,

@@ -28,7 +28,7 @@ def store(clock):
 @pytest.fixture
 async def cache(store, clock):
     # The fake never makes a lookup wait, so the bound is only there to be exceeded on purpose.
-    async with running_cache(store, clock=clock, store_timeout_ms=1000, max_answer_bytes=1024) as cache:
+    async with running_cache(store, clock=clock, store_timeout_ms=60_000, max_answer_bytes=1024) as cache:
         yield cache
 
 
@@ -157,11 +157,11 @@ async def test_a_callers_deadline_bounds_the_wait(cache, store, clock):
         # The pause after a failure is over.
         clock.advance(3600)
         began = time.monotonic()
-        # The store's bound is a second here; the caller has less, and either side may notice first.
+        # The store's bound is a minute here; the caller has less, and either side may notice first.
         with contextlib.suppress(BudgetExhausted):
             found = await cache.call("Lookup", cache_pb2.LookupRequest(key=make_key()), timeout_s=0.1)
             assert found.result == cache_pb2.CACHE_RESULT_STORE_UNAVAILABLE
-        return time.monotonic() - began < 0.9
+        return time.monotonic() - began < 30
 
     # A busy machine may take longer at times; were it the store's bound, it would take longer every time.
     await eventually(in_time)

@@ -17,7 +17,7 @@ from tiermesh.cache.semantic.guards import GUARDS
 from tiermesh.shared.errors import InvalidRequest
 from tiermesh.shared.testing import FakeAnswerStore, FakeClock
 
-ON = {"semantic_enabled": True, "semantic_task_types": ["faq"], "semantic_threshold": 0.1, "store_timeout_ms": 1000}
+ON = {"semantic_enabled": True, "semantic_task_types": ["faq"], "semantic_threshold": 0.1, "store_timeout_ms": 60_000}
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ async def test_a_log_that_is_down_costs_hits_and_no_errors(cache, log):
 
 
 async def test_off_by_default(store, clock, log):
-    async with running_cache(store, clock=clock, log=log, store_timeout_ms=1000) as cache:
+    async with running_cache(store, clock=clock, log=log, store_timeout_ms=60_000) as cache:
         await answered(cache, "How do I renew my library card?")
         assert name(await ask(cache, "How can I renew my library card?")) == "MISS"
         assert log.questions == []
@@ -232,7 +232,7 @@ async def test_answers_without_a_ttl_of_their_own_follow_their_task_type(store, 
         "stale_s_by_task_type": {"faq": 50},
         "uncached_task_types": ["math"],
     }
-    async with running_cache(store, clock=clock, store_timeout_ms=1000, **settings) as cache:
+    async with running_cache(store, clock=clock, store_timeout_ms=60_000, **settings) as cache:
         assert await cache.store("a", make_answer("x", task_type="faq"))
         assert not await cache.store("b", make_answer("x", task_type="math"))
         assert not (await cache.lookup("a")).stale
@@ -248,7 +248,7 @@ async def test_answers_without_a_ttl_of_their_own_follow_their_task_type(store, 
 
 
 async def test_answers_are_forgotten_by_tag_model_and_prompt_version(store, clock):
-    async with running_cache(store, clock=clock, store_timeout_ms=1000) as cache:
+    async with running_cache(store, clock=clock, store_timeout_ms=60_000) as cache:
 
         async def fill():
             assert await cache.store("tagged", make_answer("x", model="m1"), tags=["catalogue", "shop"])
@@ -275,7 +275,7 @@ async def test_answers_are_forgotten_by_tag_model_and_prompt_version(store, cloc
 
 
 async def test_a_warm_replica_answers_without_the_store_until_it_hears_of_a_change(store, clock, log):
-    async with running_cache(store, clock=clock, log=log, store_timeout_ms=1000) as cache:
+    async with running_cache(store, clock=clock, log=log, store_timeout_ms=60_000) as cache:
         assert await cache.store("q", make_answer("first"))
 
         async def warm():
@@ -296,7 +296,7 @@ async def test_a_warm_replica_answers_without_the_store_until_it_hears_of_a_chan
 
 
 async def test_refusals_are_not_kept_whatever_language(store, clock):
-    async with running_cache(store, clock=clock, store_timeout_ms=1000) as cache:
+    async with running_cache(store, clock=clock, store_timeout_ms=60_000) as cache:
         for text in ("I'm sorry, but I can't help with that.", "抱歉，我无法回答这个问题。"):
             assert not await cache.store("q", make_answer(*text))
             assert await cache.result("q") == "MISS"
@@ -304,7 +304,7 @@ async def test_refusals_are_not_kept_whatever_language(store, clock):
 
 
 async def test_memory_never_outlives_the_store(store, clock, log):
-    async with running_cache(store, clock=clock, log=log, store_timeout_ms=1000) as cache:
+    async with running_cache(store, clock=clock, log=log, store_timeout_ms=60_000) as cache:
         assert await cache.store("q", ttl=Duration(seconds=10))
         assert await cache.result("q") == "HIT_EXACT"
         clock.advance(12)

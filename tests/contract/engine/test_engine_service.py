@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from harness.engine import ScriptedBackend, Step
-from harness.short_deadlines import until_one_arrives
+from harness.short_deadlines import until_one_is_in_time
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2, engine_pb2_grpc
 from tiermesh.engine.adapters.simulated import SimulatedBackend
@@ -19,11 +19,11 @@ from tiermesh.engine.engine import Engine
 from tiermesh.engine.orca import SERVICE, load_report
 from tiermesh.engine.ports import Alternative, Backend, Finish, Piece, TokenScore
 from tiermesh.engine.servicer import EngineServicer
-from tiermesh.shared.clock import SYSTEM_CLOCK
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TierConfig
 from tiermesh.shared.errors import DeviceFailed, NotApplicable, TiermeshError
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
-from tiermesh.shared.testing import RecordedTracing, recorded_tracing
+from tiermesh.shared.testing import FakeClock, RecordedTracing, recorded_tracing
 
 TIER = TierConfig(
     name="l1",
@@ -70,9 +70,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(backend: Backend | None, tier: TierConfig = TIER) -> AsyncIterator[Running]:
+async def running(
+    backend: Backend | None, tier: TierConfig = TIER, *, clock: Clock = SYSTEM_CLOCK
+) -> AsyncIterator[Running]:
     # A machine that is busy with other tests is late by more than the usual reserve.
-    engine, servicer = wire(tier, clock=SYSTEM_CLOCK, end_reserve_s=0.3)
+    engine, servicer = wire(tier, clock=clock, end_reserve_s=30.0)
     if backend is not None:
         engine.begin(backend)
     with recorded_tracing() as tracing:
@@ -178,7 +180,10 @@ async def test_a_deadline_while_generating_ends_in_an_event_before_it_and_frees_
                     events.append(event)
             return events, caught.value
 
-        events, error = (await until_one_arrives(ask, backend.samplings, deadline_s=1.2)).result
+        # A quarter of the deadline at most is kept back for the event, which a busy machine may use up on its way.
+        events, error = await until_one_is_in_time(
+            ask, lambda seen: seen[0] and seen[0][-1].HasField("failure"), work_s=1.2
+        )
         assert events[-1].failure.reason == "INFERENCE_TIMEOUT"
         assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         assert error_from_rpc(error).reason == "INFERENCE_TIMEOUT"
@@ -381,22 +386,21 @@ async def test_the_start_tells_how_long_the_prompt_is():
 async def test_work_that_cannot_end_in_time_is_refused_before_it_queues():
     gate = asyncio.Event()
     tier = TIER.model_copy(update={"hopeless_work": "enforced", "queue": 8})
-    backend = scripted(END)
-    async with running(backend, tier) as served:
+    backend, clock = scripted(END), FakeClock()
+    async with running(backend, tier, clock=clock) as served:
+        backend.steps = (Piece(0, "a", 1), lambda: clock.advance(100.0), END)
         for _ in range(10):
-            backend.steps = (Piece(0, "a", 1), 0.1, END)
             await served.events()
         backend.steps = (gate, END)
         holder = asyncio.create_task(served.events())
         while not served.engine.load().running:
             await served.engine.changes.next().wait()
-        # The holder's own end is some 100 ms away, as all answers before it were.
-        # On a busy machine its time may be over before the engine has it.
-        while "would need about" not in (error := await served.failure(timeout=0.15)).message:
-            assert error.reason == "BUDGET_EXHAUSTED"
+        # Answers take 100 s, as all before it did, and the holder's own end is as far away.
+        error = await served.failure(timeout=60)
         assert error.reason == "BUDGET_EXHAUSTED"
+        assert "would need about" in error.message
         load = served.engine.load()
-        assert load.hopeless >= 1
+        assert load.hopeless == 1
         assert load.waiting == 0
         gate.set()
         await holder

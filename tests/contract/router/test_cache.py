@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from harness.eventually import eventually
-from harness.router import METADATA, ask, make_settings, running_router
+from harness.router import METADATA, RAW, ask, make_settings, running_router
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
@@ -233,7 +233,7 @@ async def test_a_store_that_does_not_answer_is_labelled(mesh):
 
 
 async def test_a_cache_that_hangs_is_given_its_cap_and_abandoned():
-    async with running_router(deadlines={"cache_ms": 100, "classifier_ms": 5000}) as mesh:
+    async with running_router(deadlines={**RAW["deadlines"], "cache_ms": 100}) as mesh:
         mesh.cache.hangs = True
         # A busy machine may use the cap up before the lookup is at the cache; that lookup cannot be abandoned there.
         while not mesh.cache.entered.is_set():

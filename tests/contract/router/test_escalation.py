@@ -278,9 +278,9 @@ async def test_without_quota_the_answer_is_given_labelled_and_not_kept():
 
 
 async def test_without_budget_for_the_next_tier_the_answer_is_given_and_labelled(doubtful):
-    # The lane expects more than 5 s of a tier that has not answered yet.
+    # The lane expects more than 20 s of a tier that has not answered yet.
     doubtful.engines["l1"].steps = answered(LOOP)
-    answer = await doubtful.generate(timeout=4)
+    answer = await doubtful.generate(timeout=15)
     assert answer.route.tier == "l1"
     assert list(answer.last.done.reasons) == ["escalation_skipped=budget"]
     assert not doubtful.engines["l2"].requests

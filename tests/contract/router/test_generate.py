@@ -5,8 +5,8 @@ import itertools
 
 import grpc
 import pytest
-from harness.router import EARLY_END, METADATA, ask, running_router
-from harness.short_deadlines import until_one_arrives
+from harness.router import EARLY_END, METADATA, RAW, RESERVE_S, ask, running_router
+from harness.short_deadlines import until_one_arrives, until_one_is_in_time
 from tiermesh.api.classifier.v1 import classifier_pb2
 from tiermesh.api.common.v1 import answer_pb2, chat_pb2
 from tiermesh.api.engine.v1 import engine_pb2
@@ -316,16 +316,17 @@ async def test_an_engine_that_has_finished_is_not_cancelled(mesh):
     assert not mesh.engines["l1"].abandoned.is_set()
 
 
-async def _cut_short(mesh, deadline_s=0.4):
+async def _cut_short(mesh):
     """Asks with a short deadline, which passes while the engine has the request."""
-    requests = mesh.engines["l1"].requests
-    return (await until_one_arrives(lambda s: mesh.generate(timeout=s), requests, deadline_s=deadline_s)).result
+    return (await until_one_arrives(lambda s: mesh.generate(timeout=s), mesh.engines["l1"].requests)).result
 
 
 async def test_the_deadline_ends_a_hanging_engine_with_a_terminal_event_and_nothing_else_is_tried():
     async with running_router(deadlines=EARLY_END) as mesh:
         mesh.engines["l1"].steps = [STARTED, piece("half"), asyncio.Event()]
-        answer = await _cut_short(mesh, 2.5)
+        answer = await until_one_is_in_time(
+            lambda s: mesh.generate(timeout=s), lambda answer: answer.text, reserve_s=RESERVE_S
+        )
         assert answer.kinds() == ["route", "delta", "failure"]
         assert answer.last.failure.reason in {"BUDGET_EXHAUSTED", "INFERENCE_TIMEOUT"}
         assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -343,19 +344,19 @@ async def test_the_deadline_before_the_start_is_a_status(mesh):
 
 
 async def test_too_short_a_deadline_never_reaches_an_engine():
-    async with running_router(deadlines={"reserve_ms": 10_000, "cache_ms": 5000, "classifier_ms": 5000}) as mesh:
+    async with running_router(deadlines={**RAW["deadlines"], "reserve_ms": 10_000}) as mesh:
         answer = await mesh.generate(timeout=9)
         assert isinstance(answer.error, BudgetExhausted)
         assert not mesh.engines["l1"].requests
 
 
 async def test_without_a_deadline_the_default_counts():
-    async with running_router(deadlines={"default_ms": 300, "cache_ms": 5000, "classifier_ms": 5000}) as mesh:
+    async with running_router(deadlines={**RAW["deadlines"], "default_ms": 300}) as mesh:
         mesh.engines["l1"].hangs = True
         answer = await mesh.generate(timeout=None)
         assert answer.status == grpc.StatusCode.DEADLINE_EXCEEDED
         span = mesh.tracing.named("RouterService/Generate")
-        assert 0 < span.attributes["tiermesh.budget.in_ms"] <= 300
+        assert span.attributes["tiermesh.budget.in_ms"] <= 300
 
 
 async def test_without_a_classifier_length_decides(mesh):
@@ -369,7 +370,7 @@ async def test_without_a_classifier_length_decides(mesh):
 
 
 async def test_a_classifier_that_hangs_is_given_its_cap_and_abandoned():
-    async with running_router(deadlines={"classifier_ms": 50, "cache_ms": 5000}) as mesh:
+    async with running_router(deadlines={**RAW["deadlines"], "classifier_ms": 50}) as mesh:
         mesh.classifier.hangs = True
         # A busy machine may use the cap up before the request is at the classifier.
         for number in itertools.takewhile(lambda _: not mesh.classifier.entered.is_set(), itertools.count()):

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from harness.ledgers import TOLERANCE_MS, check_ledger, ms, parts_ms
-from harness.router import EARLY_END, METADATA, ask, running_router
-from harness.short_deadlines import until_one_arrives
+from harness.router import EARLY_END, METADATA, RESERVE_S, ask, running_router
+from harness.short_deadlines import until_one_is_in_time
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.engine.v1 import engine_pb2
 from tiermesh.shared.errors import QueueFull, Unavailable
@@ -107,9 +107,10 @@ async def test_a_deadline_shows_where_it_went():
         started = engine_pb2.GenerateResponse(started=engine_pb2.Started())
         piece = engine_pb2.GenerateResponse(delta=answer_pb2.Delta(text="half"))
         mesh.engines["l1"].steps = [started, piece, asyncio.Event()]
-        requests = mesh.engines["l1"].requests
-        asked = await until_one_arrives(lambda s: mesh.generate(timeout=s), requests, deadline_s=2.5)
-        ledger = asked.result.last.failure.ledger
+        answer = await until_one_is_in_time(
+            lambda s: mesh.generate(timeout=s), lambda answer: answer.text, reserve_s=RESERVE_S
+        )
+        ledger = answer.last.failure.ledger
         check_ledger(ledger)
         (engine,) = [hop for hop in ledger.hops if hop.name == "engine"]
         # What was left for the engine went into its second token, which never came.

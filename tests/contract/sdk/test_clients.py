@@ -1,11 +1,12 @@
 """Both clients against a router that does what it is told."""
 
 import asyncio
+import contextlib
 from concurrent.futures import CancelledError
 
 import pytest
 from harness.sdk import Kind, running_router
-from harness.short_deadlines import until_one_arrives
+from harness.short_deadlines import until_one_arrives, until_one_is_in_time
 from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.client import RetryTokens
@@ -42,10 +43,10 @@ async def test_without_a_deadline_the_lanes_own_is_sent(kind: Kind):
         await served.ask(kind, lane="simple")
         await served.ask(kind, batch=True)
     complex_s, simple_s, batch_s = served.router.remaining
-    assert 0.5 < complex_s <= 3.0
     # gRPC rounds up to whole milliseconds, and may add one between two clocks.
-    assert 0.0 < simple_s <= 0.503
-    assert 500 < batch_s <= 600
+    assert 60.1 < complex_s <= 90.003
+    assert 0.0 < simple_s <= 60.003
+    assert 500 < batch_s <= 600.003
 
 
 @both
@@ -77,7 +78,7 @@ async def test_what_is_wrong_with_a_request_is_told_after_one_call(kind: Kind):
 async def test_a_refusal_is_asked_again_after_its_retry_after(kind: Kind):
     router = ScriptedRouter([QueueFull("full", retry_after=1.5)], router_answer("a"))
     async with running_router(router) as served:
-        answer = await served.ask(kind, options={"random": lambda: 0.0}, deadline_s=100)
+        answer = await served.ask(kind, options={"random": lambda: 0.0}, deadline_s=600)
     assert answer.text == "a"
     assert served.waits == [1.5]
 
@@ -181,8 +182,14 @@ async def test_a_stream_that_falls_silent_ends_at_the_deadline(kind: Kind):
 @both
 async def test_an_answer_is_complete_though_its_status_never_comes(kind: Kind):
     async with running_router(ScriptedRouter([*router_answer("a"), asyncio.Event()])) as served:
-        # The synchronous client waits for the status until the deadline.
-        assert (await served.ask(kind, deadline_s=2)).text == "a"
+
+        async def ask(deadline_s: float) -> str:
+            # The synchronous client waits for the status until the deadline.
+            with contextlib.suppress(DeadlineError):
+                return (await served.ask(kind, deadline_s=deadline_s)).text
+            return ""
+
+        assert await until_one_is_in_time(ask, bool) == "a"
 
 
 async def test_leaving_a_stream_cancels_the_call():

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.sdk import running_router
+from harness.sdk import LANES, running_router
+from tiermesh.client import Deadlines
 from tiermesh.shared.errors import QueueFull
 from tiermesh.shared.testing import ScriptedRouter, router_answer
 
@@ -16,8 +17,12 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), 
 
 
 async def run(example: str, target: str) -> None:
+    # The page's deadlines are a reader's; here a machine that stalls must not make the answer late.
+    example = example.replace("deadline_s=10", "deadline_s=100").replace(
+        "api_key=key", "api_key=key, deadlines=deadlines"
+    )
     code = compile(example, "docs/sdk.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    scope: dict[str, Any] = {"target": target, "key": "k"}
+    scope: dict[str, Any] = {"target": target, "key": "k", "deadlines": Deadlines(LANES)}
     if "async with" in example:
         await eval(code, scope)
     else:

@@ -61,7 +61,7 @@ async def test_it_serves_while_redis_comes_and_goes_and_ends_on_sigterm(tmp_path
     assert status == 0
     assert "Traceback" not in errors
     # Once an outage, not once a request; a stall of the machine is one, too.
-    assert errors.count("the answer store is down") <= 3
+    assert errors.count("the answer store is down") <= errors.count("the answer store is back") + 1
 
 
 async def test_a_wrong_redis_url_is_named_and_not_shown(tmp_path, unused_tcp_port):

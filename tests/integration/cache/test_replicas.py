@@ -19,7 +19,7 @@ STORED, ASKED = "How do I renew my library card?", "How can I renew my library c
 
 @pytest.fixture
 async def replicas(redis_server):
-    async with open_redis_store(redis_server.url) as one, open_redis_store(redis_server.url) as two:
+    async with redis_server.patient_store() as one, redis_server.patient_store() as two:
         logs = [RedisLog(store.client, max_questions=100) for store in (one, two)]
         parts = [SemanticParts(FakeNeighbours, FakeEmbedder()) for _ in logs]
         async with (
@@ -82,7 +82,7 @@ async def test_a_redis_that_does_not_answer_is_a_kind_of_miss_and_is_followed_ag
     async with open_redis_store(redis_server.url) as store:
         log = RedisLog(store.client, max_questions=100)
         parts = SemanticParts(FakeNeighbours, FakeEmbedder())
-        settings = {**ON, "store_timeout_ms": 20}
+        settings = {**ON, "store_timeout_ms": 100}
         async with running_cache(store, log=log, semantic=parts, **settings) as cache:
 
             async def known():
@@ -132,7 +132,7 @@ async def test_redis_holds_no_names_in_keys_and_caps_its_streams(replicas, redis
 @pytest.mark.skipif(not is_fetched(embedder_folder(os.environ)), reason="run python -m tiermesh.cache.fetch_embedder")
 async def test_the_real_model_and_the_real_neighbour_search(redis_server):
     config = cache_config(**ON)
-    async with open_redis_store(redis_server.url) as store, open_semantic_parts(config, os.environ) as parts:
+    async with redis_server.patient_store() as store, open_semantic_parts(config, os.environ) as parts:
         assert parts is not None
         assert parts.embedder is not None
         assert not await parts.embedder.embed("我的订单什么时候发货ઊ")
@@ -153,7 +153,7 @@ async def test_the_real_model_and_the_real_neighbour_search(redis_server):
 async def test_without_a_model_english_stays_exact(tmp_path, redis_server):
     config = cache_config(**ON)
     async with (
-        open_redis_store(redis_server.url) as store,
+        redis_server.patient_store() as store,
         open_semantic_parts(config, {"XDG_CACHE_HOME": str(tmp_path)}) as parts,
     ):
         assert parts is not None

@@ -13,7 +13,6 @@ from tiermesh.api.common.v1 import answer_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.adapters.redis import CHANGES
 from tiermesh.cache.adapters.redis_log import RedisLog
-from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.adapters.redis_runs import RedisRuns
 from tiermesh.cache.keys import place_of
 from tiermesh.cache.run_tokens import RunKeys
@@ -23,8 +22,7 @@ from tiermesh.shared.errors import InvalidRequest, Unavailable
 @pytest.fixture
 async def cache(redis_server):
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_redis_store(redis_server.url))
-        waiting = await stack.enter_async_context(open_redis_store(redis_server.url, socket_timeout_s=5))
+        store, waiting = [await stack.enter_async_context(redis_server.patient_store()) for _ in range(2)]
         # Longer than a busy machine pauses: what is gone says so here.
         board = RedisRuns(store.client, waiting.client, alive_ms=100_000, follows_ms=100_000)
         yield await stack.enter_async_context(running_cache(store, board=board, store_timeout_ms=60_000))
@@ -94,7 +92,7 @@ async def test_a_hit_claims_nothing_and_a_store_ends_the_claim(cache, redis_serv
 
 async def test_answers_that_come_together_are_stored_told_and_their_claims_ended(redis_server):
     async with AsyncExitStack() as stack:
-        store, waiting = [await stack.enter_async_context(open_redis_store(redis_server.url)) for _ in range(2)]
+        store, waiting = [await stack.enter_async_context(redis_server.patient_store()) for _ in range(2)]
         log = RedisLog(store.client, max_questions=9)
         board = RedisRuns(store.client, waiting.client)
         cache = await stack.enter_async_context(
@@ -305,7 +303,7 @@ async def test_a_malformed_token_is_refused(cache, method):
 
 
 async def test_where_runs_are_not_shared_nobody_is_told_to_wait(redis_server):
-    async with open_redis_store(redis_server.url) as store, running_cache(store, store_timeout_ms=60_000) as cache:
+    async with redis_server.patient_store() as store, running_cache(store, store_timeout_ms=60_000) as cache:
         assert not (await claim(cache)).token
         with pytest.raises(Unavailable):
             await publish(cache, "0" * 64 + "-" + "0" * 16)

@@ -210,11 +210,11 @@ async def test_all_at_once_at_both_routers_run_once(mesh):
 
 async def test_a_redis_that_dies_costs_nobody_an_answer(mesh, redis_server):
     leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
+    mesh.engine.steps = answer_steps("one ", "two")
     follower = mesh.second.call()
     async with asyncio.timeout(60):
         await follower.read()
     redis_server.kill()
-    mesh.engine.steps = answer_steps("one ", "two")
     gate.set()
     assert (await read(leader)).text == "one two"
     answer = await read(follower)
@@ -243,13 +243,13 @@ async def test_redis_keeps_nothing_of_it_for_good(mesh, redis_server):
 
 
 async def test_a_redis_that_hangs_makes_a_follower_run_its_own_request(redis_server):
-    async with two_routers(redis_server.url, waiting_s=0.5, store_timeout_ms=500) as mesh:
+    async with two_routers(redis_server.url, waiting_s=0.5, store_s=1.0, store_timeout_ms=500) as mesh:
         leader, gate = await led(mesh, begun(), delta("one "), then=answer_steps("two")[1:])
+        mesh.engine.steps = answer_steps("one ", "two")
         follower = mesh.second.call()
         async with asyncio.timeout(60):
             await follower.read()
         redis_server.freeze()
-        mesh.engine.steps = answer_steps("one ", "two")
         answer = await read(follower)
         assert (answer.text, answer.kinds()[-1]) == ("one two", "done")
         gate.set()

@@ -19,10 +19,12 @@ class BackgroundReruns:
 
     Args:
         max_running: Requests that may run at once. Further ones wait for their next stale hit.
+        drain_s: Seconds that `drain` waits by default.
     """
 
-    def __init__(self, *, max_running: int = 4) -> None:
+    def __init__(self, *, max_running: int = 4, drain_s: float = RERUN_DRAIN_S) -> None:
         self._max_running = max_running
+        self._drain_s = drain_s
         self._running: dict[bytes, asyncio.Task[None]] = {}
 
     def start(self, key: cache_pb2.CacheKey, rerun: Callable[[], Coroutine[None, None, None]]) -> bool:
@@ -35,9 +37,10 @@ class BackgroundReruns:
         task.add_done_callback(lambda _: self._running.pop(name, None))
         return True
 
-    async def drain(self, within_s: float = RERUN_DRAIN_S) -> None:
+    async def drain(self, within_s: float | None = None) -> None:
         """Waits for all reruns, and cancels those that have not ended within `within_s` seconds."""
         if self._running:
+            within_s = self._drain_s if within_s is None else within_s
             _, late = await asyncio.wait(self._running.values(), timeout=within_s)
             for task in late:
                 task.cancel()

@@ -45,6 +45,8 @@ class StoreQueue:
         metrics: Counts what is kept and what is not.
         max_waiting: Most answers that wait.
         linger_s: Seconds that an answer waits for others.
+        call_s: Seconds that one call may take.
+        drain_s: Seconds that `drain` waits by default.
     """
 
     def __init__(
@@ -55,12 +57,16 @@ class StoreQueue:
         *,
         max_waiting: int = 256,
         linger_s: float = LINGER_S,
+        call_s: float = CALL_S,
+        drain_s: float = DRAIN_S,
     ) -> None:
         self._cache = cache
         self._clock = clock
         self._metrics = metrics or RequestMetrics()
         self._max_waiting = max_waiting
         self._linger_s = linger_s
+        self._call_s = call_s
+        self._drain_s = drain_s
         self._waiting: deque[tuple[Keeping, int]] = deque()
         self._size_bytes = 0
         self._hurry = asyncio.Event()
@@ -83,13 +89,13 @@ class StoreQueue:
             self._sending = asyncio.get_running_loop().create_task(self._send(), context=Context())
         return True
 
-    async def drain(self, within_s: float = DRAIN_S) -> None:
+    async def drain(self, within_s: float | None = None) -> None:
         """Waits until everything queued has left, and gives up what has not within `within_s` seconds."""
         sending = self._sending
         if sending is None:
             return
         self._hurry.set()
-        _, late = await asyncio.wait({sending}, timeout=within_s)
+        _, late = await asyncio.wait({sending}, timeout=self._drain_s if within_s is None else within_s)
         if late:
             _log.warning("answers are lost: the cache did not take them", waiting=len(self._waiting))
             sending.cancel()
@@ -110,7 +116,7 @@ class StoreQueue:
 
     async def _send_batch(self, batch: list[Keeping]) -> None:
         try:
-            kept = await self._cache.store(batch, budget=Budget.of(CALL_S, self._clock))
+            kept = await self._cache.store(batch, budget=Budget.of(self._call_s, self._clock))
         except TiermeshError as error:
             self._metrics.stores("failed", len(batch))
             _log.debug("answers were not stored", count=len(batch), reason=error.reason, error=error.message)

@@ -21,7 +21,7 @@ from tiermesh.router.coalescing.claim import Claim, trace_parent_of
 from tiermesh.router.coalescing.flight import Events, Flight
 from tiermesh.router.coalescing.key import RunKey
 from tiermesh.router.coalescing.messages import event_of
-from tiermesh.router.coalescing.publisher import Publisher
+from tiermesh.router.coalescing.publisher import PUBLISH_S, Publisher
 from tiermesh.router.ports import RunsPort
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import Clock
@@ -32,7 +32,7 @@ _STREAM_S = 600.0
 """After so long the stream is opened anew, perhaps to another replica."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _OFF_S = 1.0
-_ON_ITS_WAY_S = 0.05
+LOOKUP_S = 0.05
 """How long the answer to a lookup that has claimed a run may still be on its way."""
 _MAX_PUBLISHED = 256
 """Runs published at once; whoever waits for a further one runs it."""
@@ -45,17 +45,25 @@ class NeighbourRuns:
     Args:
         runs: The cache service; None for a router that shares nothing.
         clock: Time.
+        publish_s: Seconds that one call of a publisher may take.
+        lookup_s: Seconds that the answer to a lookup that has claimed a run may still be on its way.
     """
 
-    def __init__(self, runs: RunsPort | None, clock: Clock) -> None:
+    def __init__(
+        self, runs: RunsPort | None, clock: Clock, *, publish_s: float = PUBLISH_S, lookup_s: float = LOOKUP_S
+    ) -> None:
         self.router = secrets.token_hex(8)
         """This router's identifier."""
         self.is_heard = asyncio.Event()
         """Set while the stream is open."""
         self._runs = runs
         self._clock = clock
+        self._publish_s = publish_s
+        self._lookup_s = lookup_s
         self._led: dict[str, Flight] = {}
         self._publishing: dict[str, Publisher] = {}
+        self._awaited: dict[str, asyncio.Event] = {}
+        """Claims that are wanted elsewhere, and of which this router has not heard yet."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def claim(self, key: RunKey, call: Call) -> Claim | None:
@@ -71,6 +79,9 @@ class NeighbourRuns:
         if claim is not None and claim.token and flight.claim is None:
             flight.claim = claim
             self._led[claim.token] = flight
+            awaited = self._awaited.get(claim.token)
+            if awaited is not None:
+                awaited.set()
 
     def ended(self, flight: Flight) -> None:
         """Ends the claim of a run that has ended, unless storing its answer does so."""
@@ -130,8 +141,10 @@ class NeighbourRuns:
             self.is_heard.clear()
 
     async def drain(self) -> None:
-        """Waits for what is still to be said; each step is bounded by its own budget."""
+        """Waits for what is still to be said, but for no lookup; each step is bounded by its own budget."""
         while self._tasks:
+            for arrived in self._awaited.values():
+                arrived.set()
             await asyncio.wait(set(self._tasks))
 
     def _wanted(self, token: str) -> None:
@@ -140,16 +153,12 @@ class NeighbourRuns:
         if publisher is not None:
             publisher.look()
         elif len(self._publishing) < _MAX_PUBLISHED:
-            publisher = self._publishing[token] = Publisher(self._runs, token, self._clock)
+            publisher = self._publishing[token] = Publisher(self._runs, token, self._clock, publish_s=self._publish_s)
             self._start(self._publish(token, publisher))
 
     async def _publish(self, token: str, publisher: Publisher) -> None:
         try:
-            flight = self._led.get(token)
-            if flight is None:
-                # Claimed by a lookup whose answer is on its way, or was lost on it.
-                await asyncio.sleep(_ON_ITS_WAY_S)
-                flight = self._led.get(token)
+            flight = self._led.get(token) or await self._on_its_way(token)
             if flight is None:
                 await publisher.disown()
             else:
@@ -161,12 +170,24 @@ class NeighbourRuns:
             publisher.done.set()
             self._publishing.pop(token, None)
 
+    async def _on_its_way(self, token: str) -> Flight | None:
+        """Waits for the run of a lookup whose answer is on its way, or was lost on it."""
+        arrived = self._awaited[token] = asyncio.Event()
+        try:
+            async with asyncio.timeout(self._lookup_s):
+                await arrived.wait()
+        except TimeoutError:
+            return None
+        finally:
+            del self._awaited[token]
+        return self._led.get(token)
+
     async def _end(self, token: str, publisher: Publisher | None) -> None:
         assert self._runs is not None
         if publisher is not None:
             await publisher.done.wait()
         try:
-            await Publisher(self._runs, token, self._clock).disown()
+            await Publisher(self._runs, token, self._clock, publish_s=self._publish_s).disown()
         except TiermeshError as error:
             _log.debug("a run's claim was not ended", reason=error.reason)
 

@@ -44,6 +44,7 @@ class OutcomeSender:
         metrics: Counts what is filed and what is dropped.
         max_records: Most records that wait.
         linger_s: Seconds that a record waits for others.
+        call_s: Seconds that one call may take.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class OutcomeSender:
         *,
         max_records: int = 4096,
         linger_s: float = LINGER_S,
+        call_s: float = CALL_S,
     ) -> None:
         self._outcomes = log
         self._clock = clock
         self._metrics = metrics
         self._max_records = max_records
         self._linger_s = linger_s
+        self._call_s = call_s
         self._waiting: deque[tuple[record_pb2.Outcome, int]] = deque()
         self._size_bytes = 0
         self._arrived = asyncio.Event()
@@ -89,7 +92,9 @@ class OutcomeSender:
                 self._idle.set()
                 continue
             try:
-                await self._outcomes.record([record for record, _ in batch], budget=Budget.of(CALL_S, self._clock))
+                await self._outcomes.record(
+                    [record for record, _ in batch], budget=Budget.of(self._call_s, self._clock)
+                )
             except InvalidRequest as error:
                 # Sending it again would fail again, and hold up the rest for ever.
                 _log.error("the log of outcomes refuses records", error=error.message)

@@ -13,10 +13,16 @@ MEMORY_S = 1.0
 
 
 class TierHealth:
-    """The last failure of each tier, as this router replica saw it."""
+    """The last failure of each tier, as this router replica saw it.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: Time.
+        memory_s: Seconds for which a failure counts.
+    """
+
+    def __init__(self, clock: Clock, *, memory_s: float = MEMORY_S) -> None:
         self._clock = clock
+        self._memory_s = memory_s
         self._failed_at: dict[str, float] = {}
 
     def failed(self, tier: str) -> None:
@@ -28,8 +34,8 @@ class TierHealth:
         self._failed_at.pop(tier, None)
 
     def unavailable(self) -> frozenset[str]:
-        """Returns the tiers that failed within `MEMORY_S` and have not answered since."""
+        """Returns the tiers that failed within `memory_s` seconds and have not answered since."""
         if not self._failed_at:
             return frozenset()
-        oldest = self._clock.monotonic() - MEMORY_S
+        oldest = self._clock.monotonic() - self._memory_s
         return frozenset(tier for tier, at in self._failed_at.items() if at > oldest)
