@@ -24,6 +24,8 @@ CHAT = {"model": "auto", "messages": [{"role": "user", "content": "ok"}]}
 VALUES = {
     "tenants": [{"name": "acme", "key_file": "keys/acme"}],
     "tiers": [{"name": "l1", "backend": "rules"}],
+    # The router is of this test's own process, which must not be out of use after each of its pauses.
+    "health": {"timeout_ms": 30_000},
 }
 
 
