@@ -87,7 +87,7 @@ class RunningLog:
         return response.new_count
 
     async def judge(
-        self, request_id: str, score: float, *, tenant: str = "acme", timeout: float = 20.0, **fields: Any
+        self, request_id: str, score: float, *, tenant: str = "acme", timeout: float = 60.0, **fields: Any
     ) -> bool:
         """Files an opinion; returns whether it was."""
         feedback = record_pb2.Feedback(score=score, **fields)
@@ -108,7 +108,7 @@ class RunningLog:
         """Returns how the log fares."""
         return await self._call("GetLogStatus", outcome_pb2.GetLogStatusRequest())
 
-    async def _call(self, method: str, request: Any, *, timeout: float = 20.0) -> Any:
+    async def _call(self, method: str, request: Any, *, timeout: float = 60.0) -> Any:
         try:
             return await getattr(self.stub, method)(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
@@ -116,7 +116,7 @@ class RunningLog:
 
 
 @asynccontextmanager
-async def running_log(folder: Path, *, arrival_s: float = 20.0, **settings: Any) -> AsyncIterator[RunningLog]:
+async def running_log(folder: Path, *, arrival_s: float = 60.0, **settings: Any) -> AsyncIterator[RunningLog]:
     """Serves a log in a folder, whose clock stands at noon; opinions wait for `arrival_s` seconds for their request."""
     clock = FakeClock(wall=NOON)
     store = open_outcomes(folder / "outcomes.db")
@@ -124,7 +124,7 @@ async def running_log(folder: Path, *, arrival_s: float = 20.0, **settings: Any)
         with recorded_tracing() as tracing:
             async with (
                 wire(OutcomesConfig(enabled=True, **settings), store, clock=clock, arrival_s=arrival_s) as service,
-                open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=30) as server,
+                open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=100) as server,
                 open_channel(f"127.0.0.1:{server.port}") as channel,
             ):
                 yield RunningLog(outcome_pb2_grpc.OutcomeServiceStub(channel), clock)

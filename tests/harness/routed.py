@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
-from harness.router import METADATA, PATIENT, Answer, ask
+from harness.router import AMPLE, METADATA, Answer, ask
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
@@ -75,7 +75,7 @@ async def routed_through(plane, *, follow_loads):
             stack.callback(provider.shutdown)
             settings = Settings(make_snapshot(plane.config, rules=b"", loaded_at=1.0))
             meter = provider.get_meter("tiermesh")
-            wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter, patience=PATIENT)
+            wired = wire(settings, connect=connect, tracer=tracing.tracer, meter=meter, leeway=AMPLE)
             server = await stack.enter_async_context(
                 open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60)
             )

@@ -12,8 +12,8 @@ from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.openai.v1 import openai_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.router.app import wire
+from tiermesh.router.leeway import Leeway
 from tiermesh.router.openai.errors import openai_trailers
-from tiermesh.router.patience import Patience
 from tiermesh.router.settings import Settings, make_snapshot
 from tiermesh.shared.config import parse_config
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
@@ -57,7 +57,7 @@ RAW = {
 EARLY_END = {**RAW["deadlines"], "reserve_ms": 30_000}
 """Deadlines that leave the end of an answer 30 s to reach its caller: a stalled machine must not make it late."""
 RESERVE_S = EARLY_END["reserve_ms"] / 1000
-PATIENT = Patience(
+AMPLE = Leeway(
     store_s=60.0,
     store_drain_s=60.0,
     rerun_drain_s=60.0,
@@ -136,7 +136,7 @@ class RunningRouter:
         provider = MeterProvider([self.metrics], shutdown_on_exit=False)
         stack.callback(provider.shutdown)
         meter = provider.get_meter("tiermesh")
-        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer, meter=meter, patience=PATIENT)
+        self.wired = wire(self.settings, connect=connect, tracer=self.tracing.tracer, meter=meter, leeway=AMPLE)
         self.server = await stack.enter_async_context(
             open_server(
                 self.wired.services,

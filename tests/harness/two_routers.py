@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import grpc
 from harness.cache import cache_config
 from harness.eventually import eventually
-from harness.router import METADATA, PATIENT, Answer, ask, make_settings
+from harness.router import AMPLE, METADATA, Answer, ask, make_settings
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.cache.adapters.redis_open import open_redis_store
@@ -132,7 +132,7 @@ async def _router(settings, ports) -> AsyncIterator[OneRouter]:
             settings,
             connect=lambda name: channels.get(name, channels["cache"]),
             tracer=tracing.tracer,
-            patience=PATIENT,
+            leeway=AMPLE,
         )
         async with (
             open_server(wired.services, address="127.0.0.1:0", tracing=tracing, default_deadline_s=60) as server,

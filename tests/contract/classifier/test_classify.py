@@ -38,7 +38,7 @@ def tracing():
 @contextlib.asynccontextmanager
 async def serving(rules, tracing):
     async with (
-        open_server([wire(rules)], address="127.0.0.1:0", tracing=tracing, default_deadline_s=10) as server,
+        open_server([wire(rules)], address="127.0.0.1:0", tracing=tracing, default_deadline_s=60) as server,
         open_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         await server.set_serving(True)
@@ -58,7 +58,7 @@ def classify(channel, tracing):
     async def classify(*messages, **more):
         messages = [user(m) if isinstance(m, str) else m for m in messages]
         request = classifier_pb2.ClassifyRequest(messages=messages, **more)
-        return await call_unary(stub.Classify, request, name="Classify", budget=Budget.of(10), tracer=tracing.tracer)
+        return await call_unary(stub.Classify, request, name="Classify", budget=Budget.of(60), tracer=tracing.tracer)
 
     return classify
 

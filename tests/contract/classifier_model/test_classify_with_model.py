@@ -25,7 +25,7 @@ def linear():
 
 
 @contextlib.asynccontextmanager
-async def classifying(predictor, *, timeout_s=10.0):
+async def classifying(predictor, *, timeout_s=60.0):
     model = None if predictor is None else BatchedModel(predictor, timeout_s=timeout_s, spot_chars=0)
     with recorded_tracing() as tracing:
         async with (
@@ -33,7 +33,7 @@ async def classifying(predictor, *, timeout_s=10.0):
                 [wire(CurrentRules(load_rules(PROFILE)), model)],
                 address="127.0.0.1:0",
                 tracing=tracing,
-                default_deadline_s=10,
+                default_deadline_s=60,
             ) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):
@@ -43,7 +43,7 @@ async def classifying(predictor, *, timeout_s=10.0):
                 message = chat_pb2.Message(role=chat_pb2.ROLE_USER, content=text)
                 request = classifier_pb2.ClassifyRequest(messages=[message], **wanted)
                 return await call_unary(
-                    stub.Classify, request, name="Classify", budget=Budget.of(10), tracer=tracing.tracer
+                    stub.Classify, request, name="Classify", budget=Budget.of(60), tracer=tracing.tracer
                 )
 
             yield classify

@@ -87,7 +87,7 @@ async def test_the_chunk_that_names_the_role_is_never_lost(mesh, steps):
     failed = engine_pb2.GenerateResponse(failure=answer_pb2.Failure(reason="DEVICE_FAILED", message="gone"))
     mesh.engines["l1"].steps = [*begun, *(steps or [failed])]
     call = mesh.openai.CreateChatCompletion(
-        httpbody_pb2.HttpBody(data=body(stream=True)), timeout=20, metadata=METADATA
+        httpbody_pb2.HttpBody(data=body(stream=True)), timeout=60, metadata=METADATA
     )
     seen = b""
     async with asyncio.timeout(60):

@@ -164,14 +164,14 @@ async def test_only_the_share_asked_for_is_recorded_and_always_the_same_requests
     async with running_router(outcomes={**ON, "sample": 0.5}) as mesh:
         for n in range(40):
             await mesh.generate(metadata=(("x-tiermesh-tenant", "acme"), ("x-request-id", f"r{n}")))
-        await mesh.wired.outcomes.drain(20)
+        await mesh.wired.outcomes.drain(60)
         first = {record.request_id for record in mesh.outcomes.records}
         assert 5 < len(first) < 35
         assert {record.sample_rate for record in mesh.outcomes.records} == {0.5}
         mesh.outcomes.records.clear()
         for n in range(40):
             await mesh.generate(metadata=(("x-tiermesh-tenant", "acme"), ("x-request-id", f"r{n}")))
-        await mesh.wired.outcomes.drain(20)
+        await mesh.wired.outcomes.drain(60)
     assert {record.request_id for record in mesh.outcomes.records} == first
 
 
@@ -185,7 +185,7 @@ async def test_a_log_that_hangs_holds_up_no_request_and_what_waited_leaves_as_on
             assert answer.kinds()[-1] == "done"
         assert len(mesh.wired.outcomes) == 6
         mesh.outcomes.gate.set()
-        await mesh.wired.outcomes.drain(20)
+        await mesh.wired.outcomes.drain(60)
         # Two calls, or one, where the first was given up before the gate was opened.
         assert sum(mesh.outcomes.batches) == 6
         assert len(mesh.outcomes.batches) <= 2
@@ -199,7 +199,7 @@ async def test_a_log_that_is_down_gets_the_newest_records_when_it_is_back():
             await mesh.generate(metadata=(("x-tiermesh-tenant", "acme"), ("x-request-id", f"r{n}")))
         assert len(mesh.wired.outcomes) == 3
         mesh.outcomes.error = None
-        await mesh.wired.outcomes.drain(20)
+        await mesh.wired.outcomes.drain(60)
         assert [record.request_id for record in mesh.outcomes.records] == ["r3", "r4", "r5"]
         assert mesh.counted("tiermesh.outcomes")[(("state", "dropped"),)].value == 3
 
@@ -208,7 +208,7 @@ async def test_records_that_are_refused_do_not_hold_up_the_next():
     async with running_router(outcomes=ON) as mesh:
         mesh.outcomes.error = InvalidRequest("no")
         await mesh.generate()
-        await mesh.wired.outcomes.drain(20)
+        await mesh.wired.outcomes.drain(60)
         mesh.outcomes.error = None
         await mesh.generate(metadata=(("x-tiermesh-tenant", "acme"), ("x-request-id", "next")))
         (record,) = await mesh.outcomes.wait_for(1)

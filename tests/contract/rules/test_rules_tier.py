@@ -29,7 +29,7 @@ async def generate(rules):
     engine.begin(RulesBackend(rules))
     with recorded_tracing() as tracing:
         async with (
-            open_server([servicer.service()], address="127.0.0.1:0", tracing=tracing, default_deadline_s=10) as server,
+            open_server([servicer.service()], address="127.0.0.1:0", tracing=tracing, default_deadline_s=60) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):
             stub = engine_pb2_grpc.EngineServiceStub(channel)
@@ -39,7 +39,7 @@ async def generate(rules):
                 request = engine_pb2.GenerateRequest(
                     request_id="r", messages=[message], sampling=chat_pb2.Sampling(**sampling)
                 )
-                call = call_stream(stub.Generate, request, name="Generate", budget=Budget.of(10), tracer=tracing.tracer)
+                call = call_stream(stub.Generate, request, name="Generate", budget=Budget.of(60), tracer=tracing.tracer)
                 return [event async for event in call]
 
             yield generate

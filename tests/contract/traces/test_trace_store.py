@@ -37,7 +37,7 @@ async def running_traces(collector=None, *, kept=1000, own_address="127.0.0.1:1"
         async with (
             open_forwarder(cache_config(), environ, own_address=own_address, identity=identity) as forwarder,
             open_server(
-                wire(store, forwarder, identity=identity), address=address, tracing=tracing, default_deadline_s=30
+                wire(store, forwarder, identity=identity), address=address, tracing=tracing, default_deadline_s=100
             ) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,
         ):
@@ -249,7 +249,7 @@ async def test_a_loop_through_another_name_ends_after_one_turn(unused_tcp_port):
     collector = f"http://127.0.0.2:{unused_tcp_port}"
     async with running_traces(collector, address=f"0.0.0.0:{unused_tcp_port}") as traces:
         trace_id = await send(traces, one_span())
-        await traces.forwarder.flush(5)
+        await traces.forwarder.flush(60)
         assert traces.forwarder.offered_count == 1
         assert traces.forwarder.lost_batches == 0
         assert len((await traces.stub.GetTrace(trace_pb2.GetTraceRequest(trace_id=trace_id))).spans) == 1

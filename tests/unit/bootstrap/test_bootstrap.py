@@ -178,9 +178,9 @@ def test_a_second_run_waits_for_the_first(tmp_path):
     other = threading.Thread(target=second)
     with locked(tmp_path / "lock", lambda: pytest.fail("nobody else holds it")):
         other.start()
-        assert waiting.wait(5)
+        assert waiting.wait(60)
         assert not entered.is_set()
-    assert entered.wait(5)
+    assert entered.wait(60)
     other.join()
 
 

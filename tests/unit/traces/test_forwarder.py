@@ -57,10 +57,10 @@ async def test_requests_arrive_in_order(start):
     running = start(collector, batch_bytes=1)
     for request in (b"a", b"b", b"c"):
         running.forwarder.offer(request)
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received == [b"a", b"b", b"c"]
     running.forwarder.offer(b"d")
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received[-1] == b"d"
 
 
@@ -68,7 +68,7 @@ async def test_a_collector_that_is_away_is_tried_again_with_growing_pauses(start
     collector = ScriptedCollector(*[CollectorUnavailable("away")] * 7)
     running = start(collector)
     running.forwarder.offer(b"a")
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received == [b"a"]
     assert running.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     assert running.forwarder.lost_batches == 0
@@ -79,7 +79,7 @@ async def test_what_is_refused_is_not_sent_again(start):
     running = start(collector, batch_bytes=1)
     running.forwarder.offer(b"a")
     running.forwarder.offer(b"b")
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received == [b"b"]
     assert running.forwarder.lost_batches == 1
     assert running.pauses == []
@@ -90,7 +90,7 @@ async def test_one_batch_does_not_hold_up_the_rest_for_ever(start):
     running = start(collector, batch_bytes=1)
     running.forwarder.offer(b"a")
     running.forwarder.offer(b"b")
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received == [b"b"]
     assert running.forwarder.lost_batches == 1
 
@@ -106,7 +106,7 @@ async def test_a_hanging_collector_costs_senders_nothing_and_memory_is_bounded(s
     assert running.backlog.size_bytes <= 100
     assert running.backlog.dropped_requests >= 980
     collector.answering.set()
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received[-1] == b"%010d" % 999
 
 
@@ -125,7 +125,7 @@ async def test_a_defect_does_not_end_forwarding(start):
     running = start(collector, batch_bytes=1)
     running.forwarder.offer(b"a")
     running.forwarder.offer(b"b")
-    await running.forwarder.flush(5)
+    await running.forwarder.flush(60)
     assert collector.received == [b"b"]
     assert running.forwarder.lost_batches == 1
 
@@ -137,7 +137,7 @@ async def test_state_changes_are_logged_once(start, capsys):
         collector = ScriptedCollector(*[CollectorUnavailable("away")] * 5)
         running = start(collector)
         running.forwarder.offer(b"a")
-        await running.forwarder.flush(5)
+        await running.forwarder.flush(60)
         running.forwarder.offer(b"b")
-        await running.forwarder.flush(5)
+        await running.forwarder.flush(60)
     assert [entry["log_level"] for entry in logs] == ["warning", "info"]

@@ -30,10 +30,10 @@ from tiermesh.router.flow import RequestFlow
 from tiermesh.router.generation import Generation
 from tiermesh.router.learning.bandit import Bandit
 from tiermesh.router.learning.learner import BanditLearner
+from tiermesh.router.leeway import USUAL, Leeway
 from tiermesh.router.openai import errors as openai_errors
 from tiermesh.router.openai.servicer import OpenAIServicer
 from tiermesh.router.outcomes.sender import OutcomeSender
-from tiermesh.router.patience import USUAL, Patience
 from tiermesh.router.servicer import RouterServicer
 from tiermesh.router.settings import Settings, Snapshot, make_snapshot
 from tiermesh.router.telling.metrics import RequestMetrics
@@ -86,7 +86,7 @@ def wire(
     clock: Clock = SYSTEM_CLOCK,
     meter: Meter | None = None,
     state: Path | None = None,
-    patience: Patience = USUAL,
+    leeway: Leeway = USUAL,
 ) -> Wired:
     """Puts the router together; opens nothing but channels, which connect on first use.
 
@@ -97,22 +97,22 @@ def wire(
         clock: Time.
         meter: Makes instruments; without one nothing is counted.
         state: Folder for what is learnt; None keeps it in memory alone.
-        patience: Bounds of what happens beside requests.
+        leeway: Bounds of what happens beside requests.
     """
     metrics = RequestMetrics(meter)
     cache = GrpcCache(connect(CACHE), tracer)
-    stores = StoreQueue(cache, clock, metrics, call_s=patience.store_s, drain_s=patience.store_drain_s)
-    reruns = BackgroundReruns(drain_s=patience.rerun_drain_s)
+    stores = StoreQueue(cache, clock, metrics, call_s=leeway.store_s, drain_s=leeway.store_drain_s)
+    reruns = BackgroundReruns(drain_s=leeway.rerun_drain_s)
     runs = GrpcRuns(connect(CACHE), tracer)
-    neighbours = NeighbourRuns(runs, clock, publish_s=patience.publish_s, lookup_s=patience.lookup_s)
+    neighbours = NeighbourRuns(runs, clock, publish_s=leeway.publish_s, lookup_s=leeway.lookup_s)
     outcome_log = GrpcOutcomeLog(lambda: connect(OUTCOMES), tracer)
     most_records = settings.current.config.outcomes.queue
-    outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=most_records, call_s=patience.outcome_s)
+    outcomes = OutcomeSender(outcome_log, clock, metrics, max_records=most_records, call_s=leeway.outcome_s)
     replicas = ReplicaDirectory(settings)
     quota = EscalationQuota(
         burst=settings.current.config.escalation.burst, routers=lambda: len(replicas.addresses(ROUTER))
     )
-    health = TierHealth(clock, memory_s=patience.failure_s)
+    health = TierHealth(clock, memory_s=leeway.failure_s)
     watch = TierWatch(health, TierLoads(clock), TierEstimates(clock), quota, Breakers(clock))
     metrics.watch_breakers(watch.breakers.open)
     bandit = Bandit()

@@ -14,7 +14,7 @@ from tiermesh.router.tiers.health import MEMORY_S
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Leeway:
     """All in seconds. The defaults suit a mesh; whoever watches a router on a machine that stalls gives it more."""
 
     store_s: float = STORE_S
@@ -33,4 +33,4 @@ class Patience:
     """For how long a tier that failed is tried last."""
 
 
-USUAL = Patience()
+USUAL = Leeway()
