@@ -29,7 +29,7 @@ def hit(response):
     return response if response.headers["x-tiermesh-cache"] == "hit" else None
 
 
-def until(check, within_s=60):
+def until(check, within_s=120):
     """Calls `check` until it returns something true, and returns that."""
     give_up = time.monotonic() + within_s
     while not (found := check()):
@@ -77,8 +77,19 @@ def test_a_hit_streams_exactly_like_the_miss(lite):
         status, first, _ = stream(client)
         assert status == "miss"
         assert first[-2]["choices"][0]["finish_reason"] == "stop"
-        _, again, last = until(lambda: streamed if (streamed := stream(client))[0] == "hit" else None)
-    assert again == first
+        # How an answer is cut into chunks is a matter of the moment; one that is asked for before the first is stored
+        # may be the one that is.
+        misses = [first]
+
+        def streamed():
+            status, chunks, last = stream(client)
+            if status == "hit":
+                return chunks, last
+            misses.append(chunks)
+            return None
+
+        again, last = until(streamed)
+    assert again in misses
     assert last == "[DONE]"
 
 

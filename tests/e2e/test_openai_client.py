@@ -47,7 +47,8 @@ def test_streaming_yields_the_text_of_the_whole_answer(mesh):
     assert chunks[0].object == "chat.completion.chunk"
     assert chunks[0].choices[0].delta.role == "assistant"
     assert len({c.id for c in chunks}) == 1
-    assert len(chunks) > 5
+    # On a busy machine the simulated engine gives up to eleven tokens at once.
+    assert len([c for c in chunks if c.choices[0].delta.content]) > 2
     text = "".join(c.choices[0].delta.content or "" for c in chunks)
     assert text == whole.choices[0].message.content
     assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason
@@ -152,7 +153,7 @@ def test_content_parts_are_the_same_request_as_a_string(mesh):
     first = ask(text).parse()
     assert first.choices[0].finish_reason == "stop"
     # The write to the cache does not delay the caller, so it may come a moment later.
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 120
     while (again := ask(parts)).headers["x-tiermesh-cache"] != "hit":
         assert time.monotonic() < give_up, "parts never hit the answer to the string"
     assert again.parse().choices[0].message.content == first.choices[0].message.content
