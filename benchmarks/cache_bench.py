@@ -25,7 +25,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from cache import clinc, compare, latency, mooncake, prefix
+from cache import clinc, compare, latency, mooncake, prefix, start
 from cache.interval import percent, wilson
 from cache.results import CannotRun, Results
 from cache.tier import make_tier
@@ -73,6 +73,11 @@ class Bench:
             embedder, sizes=self._arguments.entries, calls=self._arguments.calls
         )
         return {"latency": figures}, {"latency": detail}
+
+    async def start(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A replica that starts where many questions were answered before."""
+        found = await start.measure_start(self._need_embedder(), count=max(self._arguments.entries))
+        return {}, {"start": found}
 
     async def clinc(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Short queries of many intents."""
@@ -140,6 +145,7 @@ def _ask_engine(prompts: list[Any]) -> dict[str, Any]:
 PARTS: dict[str, tuple[str, Callable[[Bench], Awaitable[tuple[dict[str, Any], dict[str, Any]]]]]] = {
     "pairs": ("Pairs: hits and false hits, 95 % intervals in brackets", Bench.pairs),
     "latency": ("Latency: the service's own process, over gRPC, on a real Redis", Bench.latency),
+    "start": ("Start: a replica reads the questions that were answered before it came", Bench.start),
     "clinc": ("CLINC150: a hit is right only where both texts ask the same", Bench.clinc),
     "mooncake": ("Mooncake trace", Bench.mooncake),
     "prefix": ("Prefix cache of a real engine", Bench.prefix),

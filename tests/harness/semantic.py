@@ -47,6 +47,11 @@ class FakeNeighbours:
         """Adds a vector."""
         self.vectors[number] = struct.unpack(f"{len(vector) // 2}e", vector)
 
+    async def add_all(self, vectors: Mapping[int, bytes]) -> None:
+        """Adds many."""
+        for number, vector in vectors.items():
+            self.add(number, vector)
+
     def remove(self, number: int) -> None:
         """Removes a vector."""
         self.vectors.pop(number, None)

@@ -248,8 +248,12 @@ class Neighbours(Protocol):
         """Adds a normalised vector of half-precision floats."""
         ...
 
+    async def add_all(self, vectors: Mapping[int, bytes]) -> None:
+        """Adds many, by their numbers; may find none of those meanwhile, and keeps nobody waiting."""
+        ...
+
     def remove(self, number: int) -> None:
-        """Removes a vector."""
+        """Removes a vector; one that is not there is no error."""
         ...
 
     def nearest(self, vector: bytes) -> tuple[int, float] | None:

@@ -11,7 +11,7 @@ from tiermesh.cache.eviction import SampledKeys, Worth, least_worth
 from tiermesh.cache.ports import Neighbours
 from tiermesh.cache.semantic import lexical
 from tiermesh.cache.semantic.question import Question, question_of
-from tiermesh.cache.semantic.records import Record
+from tiermesh.cache.semantic.records import Filed, Record
 from tiermesh.shared.clock import Clock
 
 _SAME_WORDING = 0.2
@@ -22,10 +22,13 @@ class Known:
     """A remembered question."""
 
     record: Record
-    question: Question
+    filed: Filed
     used_at: float
-    is_neighbour: bool
-    """Whether it can be found by its vector."""
+
+    @property
+    def question(self) -> Question:
+        """The question taken apart: only where it is compared with one that is asked."""
+        return question_of(self.record.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +99,45 @@ class QuestionIndex:
 
     def add(self, record: Record) -> None:
         """Remembers a question; another one of the same answer is replaced."""
+        added = self._add(record)
+        if added is not None:
+            neighbours, number, vector = added
+            neighbours.add(number, vector)
+
+    async def add_all(self, records: Sequence[Record]) -> None:
+        """Remembers many; lookups have their turn meanwhile, and may not find these until the end."""
+        vectors: dict[Neighbours, dict[int, bytes]] = {}
+        for record in records:
+            added = self._add(record)
+            if added is not None:
+                neighbours, number, vector = added
+                vectors.setdefault(neighbours, {})[number] = vector
+            if len(records) > 1:
+                await asyncio.sleep(0)
+        for neighbours, found in vectors.items():
+            # Some may be forgotten again by now.
+            await neighbours.add_all({number: vector for number, vector in found.items() if number in self._known})
+
+    def _add(self, record: Record) -> tuple[Neighbours, int, bytes] | None:
+        """Files a question; returns the vector that is to be added, and where."""
         if record.ends_ms <= self._clock.wall() * 1000:
-            return
+            return None
         self.remove(record.entry)
         while len(self._known) >= self._max_entries:
             self._evict()
-        question = question_of(record.text)
+        filed = record.filed or file(record.text, record.vector)
         number, self._next = self._next, self._next + 1
         part = self._partitions.setdefault(record.partition, _Partition())
         part.count += 1
-        part.by_wording[question.signature] = number
-        vector = _vector_of(question, record.vector)
-        if vector:
-            if question.language not in part.neighbours:
-                part.neighbours[question.language] = self._make_neighbours()
-            part.neighbours[question.language].add(number, vector)
-        self._known[number] = Known(record, question, self._clock.monotonic(), bool(vector))
+        part.by_wording[filed.signature] = number
+        self._known[number] = Known(record, filed, self._clock.monotonic())
         self._numbers[record.entry] = number
         self._keys.add(number)
-
-    async def add_all(self, records: Sequence[Record]) -> None:
-        """Remembers many; lookups have their turn meanwhile."""
-        for record in records:
-            self.add(record)
-            if len(records) > 1:
-                await asyncio.sleep(0)
+        if not filed.vector:
+            return None
+        if filed.language not in part.neighbours:
+            part.neighbours[filed.language] = self._make_neighbours()
+        return part.neighbours[filed.language], number, filed.vector
 
     def remove(self, entry: bytes) -> None:
         """Forgets the question of an answer."""
@@ -131,10 +148,10 @@ class QuestionIndex:
         known = self._known.pop(number)
         part = self._partitions[known.record.partition]
         part.count -= 1
-        if part.by_wording.get(known.question.signature) == number:
-            del part.by_wording[known.question.signature]
-        if known.is_neighbour:
-            part.neighbours[known.question.language].remove(number)
+        if part.by_wording.get(known.filed.signature) == number:
+            del part.by_wording[known.filed.signature]
+        if known.filed.vector:
+            part.neighbours[known.filed.language].remove(number)
         if not part.count:
             del self._partitions[known.record.partition]
 
@@ -183,6 +200,12 @@ class QuestionIndex:
 def likeness_of(similarity: float, *, same_wording: bool) -> float:
     """Returns the likeness of two questions, 0 to 1."""
     return min(1.0, similarity + _SAME_WORDING) if same_wording else similarity
+
+
+def file(text: str, embedding: bytes) -> Filed:
+    """Returns what a question is filed under."""
+    question = question_of(text)
+    return Filed(question.language, question.signature, _vector_of(question, embedding))
 
 
 def _vector_of(question: Question, embedding: bytes) -> bytes:

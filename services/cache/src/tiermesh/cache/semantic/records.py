@@ -7,15 +7,29 @@ holds an answer, only the key under which the exact tier has it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from tiermesh.cache.semantic.rules_version import rules_version
 
 _VERSION = b"1"
 _ORDER = (b"v", b"entry", b"partition", b"text", b"vector", b"cost", b"ends")
+_FILED = (b"sum", b"rules", b"language", b"signature", b"made")
 
 
 class PoisonedRecord(Exception):
     """Fields that this version did not write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """What remembering a question takes, so that replicas that start need not take all of them apart."""
+
+    language: str
+    signature: str
+    """See `question`."""
+    vector: bytes
+    """What it is compared by; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,8 @@ class Record:
     """What a hit saves, in tokens."""
     ends_ms: int
     """When the answer expires, in ms since the Unix epoch."""
+    filed: Filed | None = None
+    """Where the question is filed; None where other rules have taken it apart, or none yet."""
 
 
 def partition_of(tenant: str, digest: bytes) -> bytes:
@@ -53,7 +69,15 @@ def encode(record: Record) -> dict[bytes, bytes]:
         b"cost": repr(record.cost).encode(),
         b"ends": str(record.ends_ms).encode(),
     }
-    return {**fields, b"sum": _checksum(fields)}
+    fields[b"sum"] = _checksum(fields, _ORDER)
+    if record.filed is not None:
+        fields[b"rules"] = rules_version()
+        fields[b"language"] = record.filed.language.encode()
+        fields[b"signature"] = record.filed.signature.encode()
+        # An embedding is there already.
+        fields[b"made"] = b"" if record.vector else record.filed.vector
+        fields[b"filed"] = _checksum(fields, _FILED)
+    return fields
 
 
 def decode(fields: Mapping[bytes, bytes]) -> Record:
@@ -63,7 +87,7 @@ def decode(fields: Mapping[bytes, bytes]) -> Record:
         PoisonedRecord: the fields are not what `encode` wrote.
     """
     try:
-        if fields[b"v"] != _VERSION or fields[b"sum"] != _checksum(fields):
+        if fields[b"v"] != _VERSION or fields[b"sum"] != _checksum(fields, _ORDER):
             raise PoisonedRecord("its version or checksum does not match")
         return Record(
             fields[b"entry"],
@@ -72,13 +96,21 @@ def decode(fields: Mapping[bytes, bytes]) -> Record:
             fields[b"vector"],
             float(fields[b"cost"]),
             int(fields[b"ends"]),
+            _filed(fields),
         )
     except (KeyError, ValueError) as error:
         raise PoisonedRecord("a field is missing or wrong") from error
 
 
-def _checksum(fields: Mapping[bytes, bytes]) -> bytes:
+def _filed(fields: Mapping[bytes, bytes]) -> Filed | None:
+    if fields.get(b"rules") != rules_version() or fields[b"filed"] != _checksum(fields, _FILED):
+        return None
+    vector = fields[b"vector"] or fields[b"made"]
+    return Filed(fields[b"language"].decode(), fields[b"signature"].decode(), vector)
+
+
+def _checksum(fields: Mapping[bytes, bytes], names: Sequence[bytes]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    for name in _ORDER:
+    for name in names:
         digest.update(len(fields[name]).to_bytes(4, "big") + fields[name])
     return digest.digest()

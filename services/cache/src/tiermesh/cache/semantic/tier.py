@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tiermesh.cache.ports import Embedder
 from tiermesh.cache.semantic.guards import language, passed_before, refusal_of, time
-from tiermesh.cache.semantic.index import Candidate, QuestionIndex
+from tiermesh.cache.semantic.index import Candidate, QuestionIndex, file
 from tiermesh.cache.semantic.question import Question, question_of
 from tiermesh.cache.semantic.records import Record, partition_of
 from tiermesh.cache.semantic.redaction import redact
@@ -138,7 +138,9 @@ class SemanticTier:
             vector = await self._embed(question.text, budget) or b""
             if not vector:
                 return None
-        return Record(entry, partition_of(tenant, digest), question.text, vector, cost, ends_ms)
+        return Record(
+            entry, partition_of(tenant, digest), question.text, vector, cost, ends_ms, file(question.text, vector)
+        )
 
     async def _embed(self, text: str, budget: Budget) -> bytes | None:
         """Returns a text's vector, nothing where it has none, or None where that took too long."""
