@@ -2,13 +2,13 @@
 
 import asyncio
 import threading
-import time
 
 from tiermesh.classifier.features import Turn, read_features
 from tiermesh.classifier.model import BatchedModel
-from tiermesh.classifier.model.batching import MAX_BATCH, MAX_WAITING
+from tiermesh.classifier.model.batching import MAX_BATCH, MAX_WAITING, SLOW_BATCHES
 from tiermesh.classifier.prediction import Prediction, Unanswered
 from tiermesh.shared.rules import TokenWeights
+from tiermesh.shared.testing import FakeClock
 
 
 def asked(text):
@@ -64,26 +64,39 @@ async def test_requests_of_one_turn_of_the_loop_are_one_batch_on_the_spot_and_a_
     model.close()
 
 
-class Dawdling(Gated):
-    """Takes longer than it may."""
+class Timed(Gated):
+    """Takes as long as it is told, by a clock of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate.set()
+        self.clock = FakeClock()
+        self.takes_s = 0.0
 
     def predict(self, requests):
-        time.sleep(0.02)
+        self.clock.advance(self.takes_s)
         return super().predict(requests)
 
 
-async def test_a_model_that_held_up_the_loop_is_left_to_its_thread_from_then_on():
-    slow = Dawdling()
-    slow.gate.set()
-    model = BatchedModel(slow, timeout_s=0.01, spot_chars=100)
-    assert await model.ask(asked("x"), limit_s=30) == Unanswered("model_timeout")
+async def test_a_model_that_keeps_holding_up_the_loop_is_left_to_its_thread_from_then_on():
+    slow = Timed()
+    slow.takes_s = 31.0
+    model = BatchedModel(slow, timeout_s=30, spot_chars=100, clock=slow.clock)
+    for _ in range(SLOW_BATCHES):
+        assert (await model.ask(asked("x"), limit_s=30)).answer_tokens == 1, "late, but there"
     assert slow.threads == {threading.current_thread()}
-    slow.began.clear()
-    slow.gate.clear()
-    assert await model.ask(asked("x"), limit_s=30) == Unanswered("model_timeout")
-    await asyncio.to_thread(slow.began.wait, 30)
+    assert (await model.ask(asked("x"), limit_s=30)).answer_tokens == 1
     assert len(slow.threads) == 2
-    slow.gate.set()
+    model.close()
+
+
+async def test_a_machine_that_pauses_now_and_then_leaves_the_model_on_the_spot():
+    paused = Timed()
+    model = BatchedModel(paused, timeout_s=30, spot_chars=100, clock=paused.clock)
+    for takes_s in ([31.0] * (SLOW_BATCHES - 1) + [0.001]) * 3:
+        paused.takes_s = takes_s
+        await model.ask(asked("x"), limit_s=30)
+    assert paused.threads == {threading.current_thread()}
     model.close()
 
 

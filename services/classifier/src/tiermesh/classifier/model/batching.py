@@ -16,10 +16,13 @@ from typing import Protocol
 
 from tiermesh.classifier.features import Features
 from tiermesh.classifier.prediction import Prediction, RightBasis, Unanswered
+from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.telemetry import get_logger
 
 SPOT_CHARS = 3072
 """Of all texts of a batch together, or of the longest single one: judged in about half a millisecond."""
+SLOW_BATCHES = 3
+"""So many overruns in a row on the spot are the model's; a single one may be a machine that gave its core to others."""
 MAX_BATCH = 32
 MAX_WAITING = 256
 
@@ -48,17 +51,21 @@ class Predictor(Protocol):
 class BatchedModel:
     """Answers within a time limit, whatever becomes of the model. Belongs to one event loop."""
 
-    def __init__(self, model: Predictor, *, timeout_s: float, spot_chars: int = SPOT_CHARS) -> None:
+    def __init__(
+        self, model: Predictor, *, timeout_s: float, spot_chars: int = SPOT_CHARS, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         """Starts no thread yet.
 
         Args:
             model: Judges the batches, one batch at a time.
             timeout_s: Longest that one request waits.
             spot_chars: Batches up to this length are judged on the spot; 0 leaves all to the thread.
+            clock: Times what is judged on the spot.
         """
         self._model = model
         self._timeout_s = timeout_s
         self._spot_chars = spot_chars
+        self._clock = clock
         self._pool = ThreadPoolExecutor(1, "classifier-model")
         self._waiting: deque[_Asked] = deque()
         self._due = False
@@ -66,6 +73,8 @@ class BatchedModel:
         self._running = False
         """Whether the thread is at work."""
         self._started_s = 0.0
+        self._slow = 0
+        """Overruns in a row on the spot."""
 
     @property
     def version(self) -> str:
@@ -111,31 +120,29 @@ class BatchedModel:
                 batch.append(asked)
         requests = [features for features, _ in batch]
         if sum(len(features.text) for features in requests) <= self._spot_chars:
-            self._judge_now(loop, batch, requests)
+            self._judge_now(batch, requests)
             self._go_on(loop)
             return
         self._running, self._started_s = True, loop.time()
         work = loop.run_in_executor(self._pool, self._model.predict, requests)
         work.add_done_callback(lambda done: self._finish(loop, batch, done))
 
-    def _judge_now(
-        self, loop: asyncio.AbstractEventLoop, batch: Sequence[_Asked], requests: Sequence[Features]
-    ) -> None:
+    def _judge_now(self, batch: Sequence[_Asked], requests: Sequence[Features]) -> None:
         if not batch:
             return
-        began = loop.time()
+        began = self._clock.monotonic()
         try:
             predictions = self._model.predict(requests)
         except Exception as error:  # whatever a model does, the rules still have an answer
             self._settle(batch, error)
             return
-        if loop.time() - began > self._timeout_s:
+        took_s = self._clock.monotonic() - began
+        self._slow = self._slow + 1 if took_s > self._timeout_s else 0
+        if self._slow >= SLOW_BATCHES:
             # It held up everything else. From here on only its thread waits for it, and callers no longer than they want.
             self._spot_chars = 0
-            _log.warning("model_slow", took_ms=round((loop.time() - began) * 1000), requests=len(batch))
-            for _, answer in batch:
-                _answer(answer, Unanswered("model_timeout"))
-            return
+            _log.warning("model_slow", took_ms=round(took_s * 1000), requests=len(batch))
+        # Late or not, it is there: nobody has to wait for it any more.
         self._settle(batch, predictions)
 
     def _finish(
