@@ -30,7 +30,7 @@ from cache.interval import percent, wilson
 from cache.results import CannotRun, Results
 from cache.tier import make_tier
 from harness.vllm import running_engines
-from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder, open_onnx_embedder
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder, open_openvino_embedder
 from tiermesh.cache.embedder_files import embedder_folder
 from tiermesh.cache.fetch_embedder import fetch
 from tiermesh.shared.errors import ModelLoadFailed
@@ -49,7 +49,7 @@ class Bench:
         embedder: Embeds texts; where there is none, why.
     """
 
-    def __init__(self, arguments: argparse.Namespace, embedder: OnnxEmbedder | str) -> None:
+    def __init__(self, arguments: argparse.Namespace, embedder: OpenvinoEmbedder | str) -> None:
         self._arguments = arguments
         self._embedder = embedder
         self.missing: list[str] = []
@@ -127,7 +127,7 @@ class Bench:
             print(f"  {way:<44} {100 * measured[way]:.1f}% of {measured['prompt_tokens'][way]:,}")
         return {"prefix_hit_rate": {way: measured[way] for way in ("normalised", "raw")}}, {"prefix_cache": measured}
 
-    def _need_embedder(self) -> OnnxEmbedder:
+    def _need_embedder(self) -> OpenvinoEmbedder:
         if isinstance(self._embedder, str):
             raise CannotRun(self._embedder)
         return self._embedder
@@ -187,13 +187,13 @@ def _kept(results: Results, part: str) -> str:
 
 
 @asynccontextmanager
-async def open_embedder() -> AsyncIterator[OnnxEmbedder | str]:
+async def open_embedder() -> AsyncIterator[OpenvinoEmbedder | str]:
     """Opens the embedder, after fetching it where it is not there; where that fails, says why."""
     folder = embedder_folder(os.environ)
     async with AsyncExitStack() as stack:
         try:
             await asyncio.to_thread(fetch, folder, say=print)
-            embedder: OnnxEmbedder | str = await stack.enter_async_context(open_onnx_embedder(folder))
+            embedder: OpenvinoEmbedder | str = await stack.enter_async_context(open_openvino_embedder(folder))
         except (ModelLoadFailed, OSError) as error:
             lines = str(error).splitlines()
             # pip says much; what it could not do is in the first line, what to do in the last.

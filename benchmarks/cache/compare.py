@@ -7,7 +7,6 @@ the one at which they find as many paraphrases as the semantic tier does.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 from cache import pairs
@@ -16,15 +15,14 @@ from cache.made_traps import make_traps
 from cache.peers_run import ask_peers
 from cache.progress import Progress
 from cache.tier import make_tier
-from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder
-from tiermesh.cache.embedder_files import embedder_folder
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
 
 LANGUAGES = ("en", "zh")
 PEERS = ("gptcache", "redisvl")
 
 
 async def compare(
-    embedder: OnnxEmbedder, *, peers: bool, made: int
+    embedder: OpenvinoEmbedder, *, peers: bool, made: int
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Prints hit rates and false-hit rates on what was held out while guards were made.
 
@@ -45,7 +43,7 @@ async def compare(
     hits = await _hits(embedder, everything)
     others: dict[str, Any] = dict.fromkeys(PEERS, "left out by --no-peers")
     if peers:
-        others = await asyncio.to_thread(ask_peers, everything, embedder_folder(os.environ))
+        others = await asyncio.to_thread(ask_peers, everything, embedder)
     figures: dict[str, Any] = {"tiermesh": {}, **{name: {} for name in PEERS}}
     counts: dict[str, Any] = {}
     print(f"{'':<34} {'hit rate of paraphrases':<28} {'false hits of lookups':<28} lookups")
@@ -72,7 +70,7 @@ async def compare(
     return figures, counts, missing
 
 
-async def _hits(embedder: OnnxEmbedder, given: list[dict[str, Any]]) -> list[bool]:
+async def _hits(embedder: OpenvinoEmbedder, given: list[dict[str, Any]]) -> list[bool]:
     tier, index = make_tier(embedder)
     progress = Progress("tiermesh", len(given))
     rows = []

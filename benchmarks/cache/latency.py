@@ -16,7 +16,7 @@ from harness.answers import make_answer
 from harness.eventually import eventually
 from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_log import QUESTIONS
 from tiermesh.cache.adapters.redis_open import open_redis_store
@@ -46,7 +46,7 @@ WORDS = ("what", "time", "does", "the", "last", "train", "leave", "on", "a", "co
 
 
 async def measure_latency(
-    embedder: OnnxEmbedder | None, *, sizes: list[int], calls: int
+    embedder: OpenvinoEmbedder | None, *, sizes: list[int], calls: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Prints latency by number of entries; returns figures of the service, and all rows.
 
@@ -157,7 +157,7 @@ class _Questions:
         self._numbers = count()
 
     async def grow(
-        self, store: RedisStore, generator: np.random.Generator, embedder: OnnxEmbedder, first: int, last: int
+        self, store: RedisStore, generator: np.random.Generator, embedder: OpenvinoEmbedder, first: int, last: int
     ) -> None:
         """Tells of questions `first` to `last`; the last one has a real embedding, so that it can be found."""
         ends_ms = round(SYSTEM_CLOCK.wall() * 1000) + TTL_MS
@@ -227,7 +227,7 @@ def random_vector(generator: np.random.Generator, known: list[bytes]) -> bytes:
     return (vector / np.linalg.norm(vector)).astype(np.float16).tobytes()
 
 
-def embedding_cost(embedder: OnnxEmbedder, *, calls: int = 200) -> dict[str, float]:
+def embedding_cost(embedder: OpenvinoEmbedder, *, calls: int = 200) -> dict[str, float]:
     """Returns the CPU time of embedding 64 tokens, in ms: what other processes do on the machine counts little."""
     # Each is one token, and two more mark beginning and end.
     texts = [" ".join(random.choices(WORDS, k=62)) for _ in range(50)]

@@ -1,12 +1,13 @@
 """Asks GPTCache and redisvl's SemanticCache the same pairs, with the same embedder.
 
-Run by `peers_run` in an environment of its own, as `peers.py MODEL MARK`: reads pairs as JSON from standard input and
-writes, for each cache and pair, the similarity of its hit at a threshold that lets everything through, and whether
+Run by `peers_run` in an environment of its own, as `peers.py MARK`: reads pairs, and each text's embedding as tiermesh's
+embedder gives it in base64, as JSON from standard input and writes, for each cache and pair, the similarity of its hit at a threshold that lets everything through, and whether
 it hits at its recommended one. Lines of standard error that begin with MARK say how far it is.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -20,31 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime  # noqa: TID251 -- tiermesh is not installed beside the peers
-from tokenizers import Tokenizer
 
 Embed = Callable[[str], Any]
 
 
-def open_embedder(folder: Path) -> Embed:
-    """Returns all-MiniLM-L6-v2 as tiermesh uses it, normalised, for any text."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        str(folder / "model.onnx"),
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=["SkipLayerNormFusion"],
-    )
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(128)
-    known: dict[str, Any] = {}
+def open_embedder(embeddings: dict[str, str]) -> Embed:
+    """Returns the embedder of tiermesh, for the texts that it was given."""
+    known = {text: np.frombuffer(base64.b64decode(given), np.float32) for text, given in embeddings.items()}
 
     def embed(text: str, **_: Any) -> Any:
-        if text not in known:
-            ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
-            known[text] = session.run(None, {"ids": ids})[0][0].astype(np.float32)
         return known[text]
 
     return embed
@@ -53,7 +38,7 @@ def open_embedder(folder: Path) -> Embed:
 def say(name: str, done: int, total: int) -> None:
     """Tells the parent how far it is."""
     if done % 250 == 0 or done == total:
-        print(f"{sys.argv[2]} {name} {done} {total}", file=sys.stderr, flush=True)
+        print(f"{sys.argv[1]} {name} {done} {total}", file=sys.stderr, flush=True)
 
 
 def ask_gptcache(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list[dict[str, Any]]:
@@ -131,8 +116,8 @@ def ask_redisvl(pairs: list[dict[str, Any]], embed: Embed, folder: Path) -> list
 
 def main() -> None:
     """Reads pairs, writes what each cache did; a cache that fails says why instead."""
-    pairs = json.load(sys.stdin)
-    embed = open_embedder(Path(sys.argv[1]))
+    given = json.load(sys.stdin)
+    pairs, embed = given["pairs"], open_embedder(given["embeddings"])
     found: dict[str, Any] = {}
     # GPTCache writes its index at the end of the process, when the folder is gone, and says so.
     logging.disable(logging.CRITICAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cache.progress import Progress
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements-peers.txt"
@@ -51,7 +53,7 @@ def environment() -> Path:
     return python
 
 
-def ask_peers(pairs: list[dict[str, Any]], model: Path) -> dict[str, list[dict[str, Any]] | str]:
+def ask_peers(pairs: list[dict[str, Any]], embedder: OpenvinoEmbedder) -> dict[str, list[dict[str, Any]] | str]:
     """Returns, by cache, what it did with each pair, or why it could not be asked."""
     try:
         python = environment()
@@ -59,15 +61,17 @@ def ask_peers(pairs: list[dict[str, Any]], model: Path) -> dict[str, list[dict[s
         why = f"its environment cannot be made ({error}); with a package index in reach, run this again"
         return {"gptcache": why, "redisvl": why}
     with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as answered:
-        json.dump(pairs, asked)
+        texts = {pair[text] for pair in pairs for text in ("stored", "asked")}
+        embeddings = {text: base64.b64encode(embedder.embed_any(text).tobytes()).decode() for text in texts}
+        json.dump({"pairs": pairs, "embeddings": embeddings}, asked)
         asked.seek(0)
         with subprocess.Popen(
-            [str(python), str(HERE / "peers.py"), str(model), MARK],
+            [str(python), str(HERE / "peers.py"), MARK],
             stdin=asked,
             stdout=answered,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         ) as process:
             assert process.stderr is not None
             said = _show(process.stderr)

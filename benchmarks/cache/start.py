@@ -13,7 +13,7 @@ from cache.service import Service, running_service
 from harness.eventually import eventually
 from harness.redis import real_redis
 from tiermesh.api.cache.v1 import cache_pb2
-from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
 from tiermesh.cache.adapters.redis_log import QUESTIONS
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.keys import place_of
@@ -26,7 +26,7 @@ WAYS = {"told by this release": True, "told by another release": False}
 """Only what the same rules have taken apart need not be taken apart again."""
 
 
-async def measure_start(embedder: OnnxEmbedder, *, count: int) -> dict[str, Any]:
+async def measure_start(embedder: OpenvinoEmbedder, *, count: int) -> dict[str, Any]:
     """Prints and returns, for each way: seconds and CPU seconds from the process's start until all are known, and exact hits meanwhile in ms.
 
     Args:
@@ -48,7 +48,7 @@ async def measure_start(embedder: OnnxEmbedder, *, count: int) -> dict[str, Any]
     return {"questions": count, **found}
 
 
-async def _tell(client: Any, embedder: OnnxEmbedder, count: int, *, is_filed: bool) -> str:
+async def _tell(client: Any, embedder: OpenvinoEmbedder, count: int, *, is_filed: bool) -> str:
     generator, known = np.random.default_rng(1), list[bytes]()
     ends_ms, last = round(SYSTEM_CLOCK.wall() * 1000) + TTL_MS, f"How do I open the archive of entry {count - 1}?"
     pipe = client.pipeline(transaction=False)

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tiermesh.cache.adapters.onnx_embedder import MODEL, TOKENIZER
-from tiermesh.cache.embedder_files import INPUT, MAX_TOKENS, embedder_folder
-from tiermesh.cache.quiet_onnxruntime import onnxruntime
-from tokenizers import Tokenizer
+from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
+from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 
 Floats = NDArray[np.float32]
 _TOLD_EVERY = 1000
@@ -40,18 +38,12 @@ def embed(prompts: Sequence[str], kept: Path, progress: Callable[[str], None]) -
             if str(file["key"]) == key:
                 return np.asarray(file["embeddings"], np.float32)
     folder = embedder_folder(os.environ)
-    if not (folder / MODEL).is_file():
-        raise FileNotFoundError(f"{folder / MODEL}: run `python -m tiermesh.cache.fetch_embedder` first")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(folder / MODEL), options, providers=["CPUExecutionProvider"])
-    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_TOKENS)
+    if not is_fetched(folder):
+        raise FileNotFoundError(f"{folder}: run `python -m tiermesh.cache.fetch_embedder` first")
+    embedder = OpenvinoEmbedder(folder, None)
     found, began = [], time.thread_time_ns()
     for done, prompt in enumerate(prompts, 1):
-        (one,) = session.run(None, {INPUT: np.array([tokenizer.encode(prompt).ids], np.int64)})
-        found.append(one[0])
+        found.append(embedder.embed_any(prompt))
         if done % _TOLD_EVERY == 0:
             each = (time.thread_time_ns() - began) / 1e6 / done
             progress(f"  embedded {done} of {len(prompts)} prompts, {each:.1f} ms each")

@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from opentelemetry.metrics import Meter
@@ -21,7 +21,7 @@ from tiermesh.cache.adapters.redis_runs import ALIVE_MS, FOLLOWS_MS, RedisRuns
 from tiermesh.cache.answers import AnswerCache
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.codec import Codec
-from tiermesh.cache.embedder_files import embedder_folder, is_fetched
+from tiermesh.cache.embedder_files import earlier_folders, embedder_folder, is_fetched
 from tiermesh.cache.follower import Follower
 from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.freshness import Freshness
@@ -42,6 +42,7 @@ from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.config import TiermeshConfig
+from tiermesh.shared.errors import ModelLoadFailed
 from tiermesh.shared.process import Process
 from tiermesh.shared.redis_server import redis_url
 from tiermesh.shared.rpc import Service, open_server, serve_until_signal
@@ -217,7 +218,7 @@ async def open_semantic_parts(
         return
     try:
         # Heavy, and only needed here: a cache without a semantic tier starts without them.
-        from tiermesh.cache.adapters.onnx_embedder import open_onnx_embedder  # noqa: PLC0415 -- as above
+        from tiermesh.cache.adapters.openvino_embedder import open_openvino_embedder  # noqa: PLC0415 -- as above
         from tiermesh.cache.adapters.usearch import UsearchNeighbours  # noqa: PLC0415 -- as above
     except ImportError as error:
         _log.error("the semantic tier is off: install tiermesh-cache[semantic]", missing=error.name)
@@ -227,11 +228,18 @@ async def open_semantic_parts(
     english()
     chinese()
     folder = embedder_folder(environ)
-    if not is_fetched(folder):
-        _log.error("no embedder: English is matched exactly only; run python -m tiermesh.cache.fetch_embedder")
-        yield SemanticParts(UsearchNeighbours, None)
-        return
-    async with open_onnx_embedder(folder) as embedder:
+    async with AsyncExitStack() as stack:
+        embedder = None
+        if not is_fetched(folder):
+            _log.error(
+                "no embedder: English is matched exactly only; run python -m tiermesh.cache.fetch_embedder",
+                of_an_earlier_release=[str(earlier) for earlier in earlier_folders(folder)],
+            )
+        else:
+            try:
+                embedder = await stack.enter_async_context(open_openvino_embedder(folder))
+            except ModelLoadFailed as error:
+                _log.error("no embedder: English is matched exactly only", error=str(error))
         yield SemanticParts(UsearchNeighbours, embedder)
 
 

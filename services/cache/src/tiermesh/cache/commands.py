@@ -17,6 +17,7 @@ from tiermesh.cache.embedder_files import embedder_folder, is_fetched
 from tiermesh.cache.ports import Embedder
 from tiermesh.cache.semantic.scoring import score_pair
 from tiermesh.cache.semantic.tune import Outcome, Scored, outcome, recommend
+from tiermesh.shared.errors import ModelLoadFailed
 
 _FAILED, _WRONG = 1, 2
 _SHOWN = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -56,11 +57,15 @@ def tune(
     if not is_fetched(folder):
         _fail("there is no embedder on this machine; run: python -m tiermesh.cache.fetch_embedder", _FAILED)
     try:
-        from tiermesh.cache.adapters.onnx_embedder import OnnxEmbedder  # noqa: PLC0415 -- optional, and slow to import
+        from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder  # noqa: PLC0415 -- optional, and slow to import
     except ImportError as error:
         _fail(f"{error.name} is missing; install tiermesh-cache[semantic]", _FAILED)
     with ThreadPoolExecutor(max_workers=1) as executor:
-        scored = asyncio.run(_score(rows, OnnxEmbedder(folder, executor)))
+        try:
+            embedder = OpenvinoEmbedder(folder, executor)
+        except ModelLoadFailed as error:
+            _fail(str(error), _FAILED)
+        scored = asyncio.run(_score(rows, embedder))
     best = recommend(scored, target=target, least=least)
     table = [outcome(scored, threshold) for threshold in _SHOWN]
     if as_json:
