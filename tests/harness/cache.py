@@ -11,6 +11,7 @@ import grpc
 from harness.answers import make_answer, make_key
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.app import SemanticParts, wire
+from tiermesh.cache.leeway import Leeway
 from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -19,6 +20,9 @@ from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.rpc import call_unary, open_channel, open_server
 from tiermesh.shared.telemetry import Tracing
 from tiermesh.shared.testing import recorded_tracing
+
+AMPLE = Leeway(step_s=60.0, sweep_s=60.0, heard_s=60.0)
+"""More than a machine stalls: what takes its time is waited for."""
 
 
 @dataclass
@@ -97,6 +101,7 @@ async def running_cache(
     log: ChangeLog | None = None,
     semantic: SemanticParts | None = None,
     board: RunBoard | None = None,
+    leeway: Leeway = AMPLE,
     **cache: object,
 ) -> AsyncIterator[RunningCache]:
     """Serves a cache over a store on a free port."""
@@ -104,7 +109,14 @@ async def running_cache(
     with recorded_tracing() as tracing:
         async with (
             wire(
-                cache_config(**cache), store, clock=clock, log=log, semantic=semantic, board=board, ending=ending
+                cache_config(**cache),
+                store,
+                clock=clock,
+                log=log,
+                semantic=semantic,
+                board=board,
+                ending=ending,
+                leeway=leeway,
             ) as service,
             open_server([service], address="127.0.0.1:0", tracing=tracing, default_deadline_s=100) as server,
             open_channel(f"127.0.0.1:{server.port}") as channel,

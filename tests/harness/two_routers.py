@@ -16,6 +16,7 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.app import make_board
 from tiermesh.cache.app import wire as wire_cache
+from tiermesh.cache.leeway import Leeway
 from tiermesh.router.app import Wired, wire
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
 from tiermesh.shared.rpc import error_from_rpc, open_channel, open_server
@@ -103,7 +104,7 @@ async def two_routers(
             ending = asyncio.Event()
             config = cache_config(store_timeout_ms=store_timeout_ms, **cache)
             cache_service = await stack.enter_async_context(
-                wire_cache(config, store, clock=clock, board=board, ending=ending)
+                wire_cache(config, store, clock=clock, board=board, ending=ending, leeway=Leeway(step_s=store_s))
             )
 
             async def host(*services):

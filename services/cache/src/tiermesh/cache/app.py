@@ -30,6 +30,7 @@ from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.keeping import AnswerKeeper
 from tiermesh.cache.keys import GENERATION_BYTES
 from tiermesh.cache.layered import LayeredCache
+from tiermesh.cache.leeway import USUAL, Leeway
 from tiermesh.cache.local import LocalAnswers
 from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.cache.ports import AnswerStore, ChangeLog, Embedder, Neighbours, RunBoard
@@ -71,6 +72,7 @@ async def wire(
     meter: Meter | None = None,
     board: RunBoard | None = None,
     ending: asyncio.Event | None = None,
+    leeway: Leeway = USUAL,
 ) -> AsyncIterator[Service]:
     """Builds the service over a store; on exit, operations nobody waits for any more are ended.
 
@@ -84,6 +86,7 @@ async def wire(
         meter: Makes instruments; without one nothing is counted.
         board: Where routers see who runs what; None where runs are not shared between them.
         ending: Set when the server is about to drain, which streams without an end must not hold up.
+        leeway: How long what is no lookup may take.
     """
     circuit = Circuit(clock)
     access = StoreAccess(circuit)
@@ -135,6 +138,7 @@ async def wire(
         forgotten=forgotten,
         local=local,
         log=log,
+        leeway=leeway,
     )
     runs = None
     if board is not None:
@@ -145,6 +149,7 @@ async def wire(
             random=lambda: secrets.token_bytes(RANDOM_BYTES),
             clock=clock,
             ending=ending or asyncio.Event(),
+            step_s=leeway.step_s,
         )
     tier = _semantic_tier(config, index, semantic) if index is not None and semantic is not None else None
     metrics = CacheMetrics(meter, is_down=lambda: circuit.is_open)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.forgotten import Forgotten, ended_name
 from tiermesh.cache.keys import generation_key, place_of, tenant_prefix
+from tiermesh.cache.leeway import USUAL, Leeway
 from tiermesh.cache.local import LocalAnswers
 from tiermesh.cache.ports import AnswerStore, Change, ChangeLog
 from tiermesh.cache.tags import invalidated, is_generation
@@ -20,12 +21,8 @@ from tiermesh.shared.telemetry import get_logger
 
 _T = TypeVar("_T")
 _log = get_logger(__name__)
-_INSIST_S = 1.0
 _SWAPS = 5
 """Tries to change a generation that others change at the same time."""
-_SWEEP_S = 2.0
-_HEARD_S = 3.0
-"""Longest wait for the other replicas; one that is gone is waited for as long as it might answer from memory, which is less."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.02
 _UNCONFIRMED = "a replica of the answer store has not confirmed in time that it forgets, too; try again"
 
@@ -42,6 +39,7 @@ class Invalidation:
         forgotten: What this replica remembers of it.
         local: This replica's own memory; None where there is none.
         log: Where the other replicas hear of changes; None where nobody listens.
+        leeway: How long all this may take.
     """
 
     def __init__(
@@ -54,8 +52,10 @@ class Invalidation:
         forgotten: Forgotten | None = None,
         local: LocalAnswers | None = None,
         log: ChangeLog | None = None,
+        leeway: Leeway = USUAL,
     ) -> None:
         self._store = store
+        self._leeway = leeway
         self._access = access
         self._tombstone_ms = round(longest_s * 1000)
         self._random_generation = random_generation
@@ -99,7 +99,7 @@ class Invalidation:
             return [await self._with_another_generation(store, tenant, lambda _: self._random_generation(), budget)]
 
         await self._everywhere(at, (generation_key(tenant),), budget)
-        return await self._sweep(tenant, budget.child(cap=_SWEEP_S))
+        return await self._sweep(tenant, budget.child(cap=self._leeway.sweep_s))
 
     async def forget_tags(self, tenant: str, tags: list[str], budget: Budget) -> None:
         """Forgets the answers with one of these tags at once; their memory is freed as they expire.
@@ -186,7 +186,7 @@ class Invalidation:
                 self._local.drop_prefix(change.key) if change.key.endswith(b":") else self._local.drop(change.key)
             if log is not None:
                 position = await self._insist(partial(log.append_change, change), budget)
-                await self._until_heard(log, position, budget.child(cap=_HEARD_S))
+                await self._until_heard(log, position, budget.child(cap=self._leeway.heard_s))
         if not await self._insist(partial(store.secure, *keys), budget):
             # In force now; but a failover might bring back what was forgotten.
             raise Unavailable(_UNCONFIRMED)
@@ -205,4 +205,4 @@ class Invalidation:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _insist(self, operation: Callable[[], Coroutine[Any, Any, _T]], budget: Budget) -> _T:
-        return await self._access.run(operation, budget=budget, cap_s=_INSIST_S, insist=True)
+        return await self._access.run(operation, budget=budget, cap_s=self._leeway.step_s, insist=True)

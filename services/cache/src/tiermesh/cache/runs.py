@@ -19,6 +19,7 @@ from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.router.v1 import router_pb2
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.keys import Place
+from tiermesh.cache.leeway import USUAL
 from tiermesh.cache.ports import RUN_ENDED, RunBoard
 from tiermesh.cache.run_tokens import Claimant, ClaimText
 from tiermesh.shared.budget import Budget
@@ -34,8 +35,6 @@ _EVENTS_MS = 100
 """How long a follower waits for events before it asks whether the run is still led."""
 _TELL_S = 0.3
 """How often a follower says that it still waits."""
-_STEP_S = 1.0
-"""Longest wait for what nobody's answer waits for."""
 
 
 class Runs:
@@ -48,6 +47,7 @@ class Runs:
         random: Returns random bytes for tokens.
         clock: Time.
         ending: Set when the server is about to drain.
+        step_s: Longest wait for what nobody's answer waits for.
         max_followed: Runs that may be followed through this replica at once; each takes a connection to the store.
     """
 
@@ -60,11 +60,13 @@ class Runs:
         random: Callable[[], bytes],
         clock: Clock,
         ending: asyncio.Event,
+        step_s: float = USUAL.step_s,
         max_followed: int = 48,
     ) -> None:
         self.board = board
         self._access = access
         self._timeout_s = timeout_s
+        self._step_s = step_s
         self._random = random
         self._free = max_followed
         self._clock = clock
@@ -94,7 +96,7 @@ class Runs:
     async def release(self, token: str, budget: Budget) -> None:
         """Ends a claim. One that cannot be ended is answered for by its router, or ends by itself."""
         try:
-            await self._access.run(partial(self.board.release, token), budget=budget, cap_s=_STEP_S)
+            await self._access.run(partial(self.board.release, token), budget=budget, cap_s=self._step_s)
         except Unavailable as error:
             _log.debug("a run's claim was not ended", error=error.message)
 
@@ -127,7 +129,7 @@ class Runs:
         if request.events:
             payload = cache_pb2.FollowResponse(events=request.events).SerializeToString()
         publish = partial(self.board.publish, request.token, request.first_event_index, payload)
-        followers = await self._access.run(publish, budget=budget, cap_s=_STEP_S)
+        followers = await self._access.run(publish, budget=budget, cap_s=self._step_s)
         if request.last:
             await self.release(request.token, budget)
         return cache_pb2.PublishResponse(follower_count=followers or 0, superseded=followers is None)
@@ -200,7 +202,7 @@ class Runs:
 
     async def _last(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await self._access.run(work, budget=Budget.of(_STEP_S, self._clock), cap_s=_STEP_S)
+            await self._access.run(work, budget=Budget.of(self._step_s, self._clock), cap_s=self._step_s)
         except Unavailable as error:
             _log.debug("a run's last word was not written", error=error.message)
 
