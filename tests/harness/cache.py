@@ -11,7 +11,7 @@ import grpc
 from harness.answers import make_answer, make_key
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.app import SemanticParts, wire
-from tiermesh.cache.leeway import Leeway
+from tiermesh.cache.leeway import USUAL, Leeway
 from tiermesh.cache.ports import AnswerStore, ChangeLog, RunBoard
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -101,7 +101,7 @@ async def running_cache(
     log: ChangeLog | None = None,
     semantic: SemanticParts | None = None,
     board: RunBoard | None = None,
-    leeway: Leeway = AMPLE,
+    leeway: Leeway = USUAL,
     **cache: object,
 ) -> AsyncIterator[RunningCache]:
     """Serves a cache over a store on a free port."""

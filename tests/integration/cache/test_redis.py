@@ -8,7 +8,7 @@ import time
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from harness.answers import fingerprint, make_answer
-from harness.cache import running_cache
+from harness.cache import AMPLE, running_cache
 from harness.eventually import eventually
 from harness.redis import PATIENT_MS
 from harness.slow_proxy import slow_proxy
@@ -27,7 +27,10 @@ QUICK_MS = 50
 @pytest.fixture
 async def cache(redis_server):
     """A cache that waits long enough for a busy machine."""
-    async with redis_server.patient_store() as store, running_cache(store, store_timeout_ms=PATIENT_MS) as cache:
+    async with (
+        redis_server.patient_store() as store,
+        running_cache(store, store_timeout_ms=PATIENT_MS, leeway=AMPLE) as cache,
+    ):
         yield cache
 
 
@@ -160,7 +163,10 @@ async def test_filling_redis_evicts_and_never_fails(redis_server):
     with redis_server.client() as client:
         client.config_set("maxmemory", client.info("memory")["used_memory"] + 1_000_000)
     noise = random.Random(1)
-    async with redis_server.patient_store() as store, running_cache(store, store_timeout_ms=PATIENT_MS) as cache:
+    async with (
+        redis_server.patient_store() as store,
+        running_cache(store, store_timeout_ms=PATIENT_MS, leeway=AMPLE) as cache,
+    ):
         kept = 0
         for n in range(60):
             text = "".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(20_000))
@@ -289,8 +295,8 @@ async def test_concurrent_stores_leave_one_whole_answer(redis_server):
     async with (
         redis_server.patient_store() as one,
         redis_server.patient_store() as two,
-        running_cache(one, store_timeout_ms=PATIENT_MS) as a,
-        running_cache(two, store_timeout_ms=PATIENT_MS) as b,
+        running_cache(one, store_timeout_ms=PATIENT_MS, leeway=AMPLE) as a,
+        running_cache(two, store_timeout_ms=PATIENT_MS, leeway=AMPLE) as b,
     ):
         kept = await asyncio.gather(*((a if n % 2 else b).store("q", answer) for n, answer in enumerate(answers)))
         assert all(kept)
@@ -302,7 +308,7 @@ async def test_a_storm_of_cancelled_callers_leaves_the_pool_healthy(redis_server
     noise = random.Random(7)
     async with (
         redis_server.patient_store(connections=4) as store,
-        running_cache(store, store_timeout_ms=PATIENT_MS) as cache,
+        running_cache(store, store_timeout_ms=PATIENT_MS, leeway=AMPLE) as cache,
     ):
         for n in range(20):
             assert await cache.store(str(n), make_answer(f"answer {n}"))

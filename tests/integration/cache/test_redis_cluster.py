@@ -98,7 +98,7 @@ async def test_other_wordings_are_told_through_the_cluster(cache):
 
 async def test_routers_share_runs_wherever_their_keys_lie(cluster):
     nodes = set()
-    async with two_routers(cluster.url) as mesh:
+    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
         for number in itertools.count():
             request = ask_router(f"What is the number {number}?")
             gate = asyncio.Event()
@@ -121,7 +121,7 @@ async def test_routers_share_runs_wherever_their_keys_lie(cluster):
 
 
 async def test_after_an_invalidation_routers_share_a_new_run(cluster):
-    async with two_routers(cluster.url) as mesh:
+    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
         gate = asyncio.Event()
         mesh.engine.steps = [gate, *answer_steps("old")]
         old = [asyncio.ensure_future(router.ask()) for router in (mesh.first, mesh.second)]
@@ -143,7 +143,7 @@ async def published(mesh):
 
 
 async def test_a_router_that_vanishes_leaves_its_run_to_the_other(cluster):
-    async with two_routers(cluster.url) as mesh:
+    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
         mesh.engine.steps = [asyncio.Event(), *answer_steps("never")]
         request = ask_router("Who goes?")
         leader = mesh.first.call(request)

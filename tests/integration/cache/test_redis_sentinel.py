@@ -183,7 +183,7 @@ async def test_an_invalidation_that_a_replica_does_not_confirm_is_in_force_and_s
 
 
 async def test_routers_share_runs_and_a_failover_in_the_middle_costs_nobody_an_answer(redis):
-    async with two_routers(redis.url) as mesh:
+    async with two_routers(redis.url, waiting_s=5.0, store_s=1.0) as mesh:
         gate = asyncio.Event()
         mesh.engine.steps = [gate, *answer_steps("one ", "two")]
         leader = mesh.first.call()

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from harness.cache import cache_config, running_cache
+from harness.cache import AMPLE, cache_config, running_cache
 from harness.eventually import eventually
 from harness.semantic import FakeEmbedder, FakeNeighbours, answered, ask, name
 from tiermesh.api.cache.v1 import cache_pb2
@@ -23,8 +23,8 @@ async def replicas(redis_server):
         logs = [RedisLog(store.client, max_questions=100) for store in (one, two)]
         parts = [SemanticParts(FakeNeighbours, FakeEmbedder()) for _ in logs]
         async with (
-            running_cache(one, log=logs[0], semantic=parts[0], **ON) as first,
-            running_cache(two, log=logs[1], semantic=parts[1], **ON) as second,
+            running_cache(one, log=logs[0], semantic=parts[0], leeway=AMPLE, **ON) as first,
+            running_cache(two, log=logs[1], semantic=parts[1], leeway=AMPLE, **ON) as second,
         ):
             yield first, second
 
@@ -53,7 +53,7 @@ async def test_a_new_replica_learns_what_was_answered_before_it_came(replicas, r
     async with open_redis_store(redis_server.url) as store:
         log = RedisLog(store.client, max_questions=100)
         parts = SemanticParts(FakeNeighbours, FakeEmbedder())
-        async with running_cache(store, log=log, semantic=parts, **ON) as third:
+        async with running_cache(store, log=log, semantic=parts, leeway=AMPLE, **ON) as third:
             await until(third, "HIT_SEMANTIC")
 
 
@@ -137,7 +137,9 @@ async def test_the_real_model_and_the_real_neighbour_search(redis_server):
         assert parts.embedder is not None
         assert not await parts.embedder.embed("我的订单什么时候发货ઊ")
         log = RedisLog(store.client, max_questions=1000)
-        async with running_cache(store, log=log, semantic=parts, **{**ON, "semantic_threshold": 0.8}) as cache:
+        async with running_cache(
+            store, log=log, semantic=parts, leeway=AMPLE, **{**ON, "semantic_threshold": 0.8}
+        ) as cache:
             for n in range(300):
                 await answered(cache, f"Where is the key of room {n + 2}?")
             await answered(cache, STORED)
@@ -158,7 +160,9 @@ async def test_without_a_model_english_stays_exact(tmp_path, redis_server):
     ):
         assert parts is not None
         assert parts.embedder is None
-        async with running_cache(store, log=RedisLog(store.client, max_questions=9), semantic=parts, **ON) as cache:
+        async with running_cache(
+            store, log=RedisLog(store.client, max_questions=9), semantic=parts, leeway=AMPLE, **ON
+        ) as cache:
             await answered(cache, STORED)
             await answered(cache, "怎么取消订单")
             await until(cache, "HIT_SEMANTIC", "请问如何取消订单？")

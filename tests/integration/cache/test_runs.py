@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import grpc
 import pytest
 from harness.answers import make_answer
-from harness.cache import make_key, running_cache
+from harness.cache import AMPLE, make_key, running_cache
 from harness.eventually import eventually
 from tiermesh.api.cache.v1 import cache_pb2
 from tiermesh.api.common.v1 import answer_pb2
@@ -25,7 +25,7 @@ async def cache(redis_server):
         store, waiting = [await stack.enter_async_context(redis_server.patient_store()) for _ in range(2)]
         # Longer than a busy machine pauses: what is gone says so here.
         board = RedisRuns(store.client, waiting.client, alive_ms=100_000, follows_ms=100_000)
-        yield await stack.enter_async_context(running_cache(store, board=board, store_timeout_ms=60_000))
+        yield await stack.enter_async_context(running_cache(store, board=board, store_timeout_ms=60_000, leeway=AMPLE))
 
 
 async def claim(cache, router="r1", text="question", tenant="local"):
@@ -96,7 +96,7 @@ async def test_answers_that_come_together_are_stored_told_and_their_claims_ended
         log = RedisLog(store.client, max_questions=9)
         board = RedisRuns(store.client, waiting.client)
         cache = await stack.enter_async_context(
-            running_cache(store, board=board, log=log, store_timeout_ms=60_000, local_entries=9)
+            running_cache(store, board=board, log=log, store_timeout_ms=60_000, local_entries=9, leeway=AMPLE)
         )
         texts = [f"question {n}" for n in range(8)]
         looked = []
@@ -303,7 +303,10 @@ async def test_a_malformed_token_is_refused(cache, method):
 
 
 async def test_where_runs_are_not_shared_nobody_is_told_to_wait(redis_server):
-    async with redis_server.patient_store() as store, running_cache(store, store_timeout_ms=60_000) as cache:
+    async with (
+        redis_server.patient_store() as store,
+        running_cache(store, store_timeout_ms=60_000, leeway=AMPLE) as cache,
+    ):
         assert not (await claim(cache)).token
         with pytest.raises(Unavailable):
             await publish(cache, "0" * 64 + "-" + "0" * 16)
