@@ -39,8 +39,8 @@ async def test_the_end_tells_of_every_hop_and_sums_up(mesh):
     check_ledger(ledger)
     assert ledger.lane == "simple"
     assert ms(ledger.total) == ms(done.total)
-    # gRPC rounds a timeout of 20 s up to a tenth of a second.
-    assert 5_000 < ms(ledger.budget_in) <= 20_100
+    # gRPC rounds a timeout of 60 s up to a tenth of a second.
+    assert 5_000 < ms(ledger.budget_in) <= 60_100
     assert ms(ledger.budget_out) == pytest.approx(ms(ledger.budget_in) - ms(ledger.total), abs=1)
     assert {(hop.name, hop.tier, hop.outcome) for hop in ledger.hops} == {
         ("cache", "", "miss"),

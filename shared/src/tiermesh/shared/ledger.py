@@ -8,7 +8,7 @@ that is the one that was waited for. What no hop covers is the router's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Parts:
         """
         known = self.total
         if known <= total:
-            return replace(self, network=self.network + total - known)
+            return self + Parts(network=total - known)
         return self.scaled(total / known)
 
 
@@ -101,15 +101,15 @@ class Ledger:
 
     def add(self, hop: Hop) -> Ledger:
         """Returns the account with one more hop."""
-        return replace(self, hops=(*self.hops, hop))
+        return Ledger(self.budget_in, self.lane, (*self.hops, hop), self.held)
 
     def in_lane(self, lane: str) -> Ledger:
         """Returns the account of a request whose lane is known."""
-        return replace(self, lane=lane)
+        return Ledger(self.budget_in, lane, self.hops, self.held)
 
     def holding(self, seconds: float) -> Ledger:
         """Returns the account with more time for which text was held back."""
-        return replace(self, held=self.held + seconds)
+        return Ledger(self.budget_in, self.lane, self.hops, self.held + seconds)
 
     def close(self, total: float) -> Statement:
         """Returns the account of a request that took `total` seconds."""
@@ -119,7 +119,7 @@ class Ledger:
             if share > 0:
                 parts += hop.parts if share == hop.total else hop.parts.scaled(share / hop.total)
         ours = max(0.0, total - parts.total)
-        return Statement(self, total, replace(parts, routing=parts.routing + ours), counted)
+        return Statement(self, total, parts + Parts(routing=ours), counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,8 @@ class RequestFlow:
         if key is not None:
             if (member := await self._join_under_way(key, call, place)) is not None:
                 return self._follow(member)
-            place = replace(place, claim=self._neighbours.claim(key, call))
+            if (claim := self._neighbours.claim(key, call)) is not None:
+                place = replace(place, claim=claim)
         judging: Judging | None = asyncio.create_task(self._deciding.classify(call))
         try:
             looked = await self._reader.look(call, place, plan)
@@ -272,7 +273,8 @@ class RequestFlow:
         observe.record_gains(call.span, decision.gains)
         if decision.refusal is not None:
             raise decision.refusal
-        decision = replace(decision, reasons=(*decision.reasons, *looked.reasons))
+        if looked.reasons:
+            decision = replace(decision, reasons=(*decision.reasons, *looked.reasons))
         return in_lane(call, decision.lane), decision, looked.status, looked.keep_at
 
     async def _rerun(self, call: Call, place: CachePlace) -> None:
