@@ -57,6 +57,9 @@ async def compare(
         _report(f"  seen while tuning {language}", pairs.score(seen, await _hits(embedder, seen)), counts)
         fresh = pairs.read_fresh_pairs(language)
         _report(f"  written afterwards {language}", pairs.score(fresh, await _hits(embedder, fresh)), counts)
+        for part in ("develop", "sealed"):
+            blind = [pair for pair in pairs.read_blind_pairs(language) if pair["part"] == part]
+            _report(f"  written blind, {part} {language}", pairs.score(blind, await _hits(embedder, blind)), counts)
         for name in PEERS:
             if isinstance(others[name], str):
                 continue

@@ -29,6 +29,11 @@ def read_fresh_pairs(language: str) -> list[dict[str, Any]]:
     return _read(HERE / f"pairs_fresh_{language}.jsonl")
 
 
+def read_blind_pairs(language: str) -> list[dict[str, Any]]:
+    """Returns the pairs of a language that were written before the guards were read, half of them `sealed`."""
+    return _read(HERE / f"pairs_blind_{language}.jsonl")
+
+
 def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

@@ -65,3 +65,20 @@ def test_fresh_pairs_are_enough_and_none_of_their_traps_passes(language):
         if not pair["same"]:
             assert refusal_of(asked, stored), pair
             assert refusal_of(stored, asked), pair
+
+
+@pytest.mark.parametrize(("language", "least"), [("en", 0.65), ("zh", 0.6)])
+def test_pairs_written_blind_pass_and_none_of_their_traps_does(language, least):
+    lines = (PAIRS / f"pairs_blind_{language}.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs = [json.loads(line) for line in lines]
+    assert {pair["part"] for pair in pairs} == {"develop", "sealed"}
+    refused = []
+    for pair in pairs:
+        asked, stored = comparable(pair["asked"]), comparable(pair["stored"])
+        refused.append(asked is None or stored is None or refusal_of(asked, stored) is not None)
+        if not pair["same"]:
+            assert refused[-1], pair
+            assert asked is None or stored is None or refusal_of(stored, asked), pair
+    passed = [not no for no, pair in zip(refused, pairs, strict=True) if pair["same"]]
+    assert len(passed) > 120
+    assert sum(passed) / len(passed) >= least

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from tiermesh.cache.semantic.wordnet import is_verb
+
 _PRAISE = (
     r"(?:(?:most|more|very|really|single|overall|generally) )*(?:best|safest|easiest|simplest|quickest|fastest|right|correct|proper|recommended|good|"
     r"easy|simple|quick|effective|efficient|usual|normal|typical|ideal|standard|common|preferred|possible|practical|"
@@ -60,10 +62,57 @@ _WHERE = r"(?:in|on|at|for|with|using|from|during)"
 _CASE = r"(?:if|when|once|after|before|while|without|as)"
 _ASKS = r"(?:how|what|which|can|could|do|does|will|where|is|are|should|must|why|who|when|may|would)"
 _MAKER = "|".join(_MAKERS)
+_ATTRIBUTE = (
+    r"(?:recipe|price|cost|address|phone number|telephone number|zip code|time zone|timezone|opening (?:hours|times?)|business hours|hours|closing time|"
+    r"schedule|definition|meaning|requirements?|symptoms?|causes?|benefits|advantages|disadvantages|side effects|ingredients|nutrition facts|capital(?: city)?|"
+    r"population|height|age|lyrics|location|birthplace|size|weight|speed|speed limit|fees?|salary|boiling point|melting point|freezing point|"
+    r"life expectancy|lifespan|currency|official language|national anthem|syntax|formula|dimensions|diameter|distance|policy|deadline|origin)"
+)
+_MOST = r"(?:best|cheapest|fastest|easiest|safest|biggest|largest|tallest|highest|longest|smallest|oldest|richest|deepest|hottest|coldest|healthiest|strongest)"
+_PLACE = r"(?:city|town|country)"
+_EFFECT = r"(?:remove|relieve|prevent|repel|attract|dissolve|reduce|lower|increase|improve|boost|soothe|whiten|cure|treat|deter|stop|clean|neutralize|soften|strengthen)"
+"""What a thing does that one does with it: `what removes rust`."""
+_OF_ACCOUNT = (
+    r"(?:picture|photo|avatar|e?mail|e?mail address|password|address|phone number|number|name|username|details|card|payment method|"
+    r"info|information|preferences|bio|signature|email)"
+)
+_SAME_DEED = (
+    r"(?:reply|call|backup|copy|change|search|visit|transfer|purchase|request|test|review|update|walk|nap|break|guess|edit|refund|"
+    r"return|report|order|start|repair|upgrade|download|upload|reset|restart|scan|cleanup|comment|vote|bet|bid|claim|deposit|hug|measure|check|"
+    r"look|try|rest|sleep|ride|swim|shave|repost|patch|fix|merge|commit|query|export|import|sketch)"
+)
+_DEED_NOUNS = {
+    "response": "respond", "payment": "pay", "decision": "decide", "complaint": "complain", "donation": "donate", "comparison": "compare",
+    "calculation": "calculate", "reservation": "reserve", "booking": "book", "application": "apply", "apology": "apologize", "choice": "choose",
+    "withdrawal": "withdraw", "subscription": "subscribe", "cancellation": "cancel", "selection": "select", "conversion": "convert",
+    "installation": "install", "investment": "invest", "modification": "modify", "improvement": "improve", "translation": "translate",
+    "registration": "register", "estimate": "estimate", "analysis": "analyze", "summary": "summarize", "inspection": "inspect", "prediction": "predict",
+}  # fmt: skip
+_DEED_NOUN = "|".join(_DEED_NOUNS)
+_DOING = r"(?:make|write|do|take|have|send|perform|carry out|conduct|run|leave|submit|place|file|give|execute)"
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), stands)
     for pattern, stands in (
+        (r"\bhow (?:frequently|regularly|many times)\b", "how often"),
+        (r"\b(?P<have>have|has) got\b(?! to\b)", r"\g<have>"),
+        (r"\b(?:the |a |an )?(?:word|term|phrase|expression|saying|idiom|acronym|abbreviation|initialism) (?=\")", " "),
+        (r"\b(?:the |a |an )(?:acronym|abbreviation|initialism) (?=\w)", " "),
+        # A search rather than a sentence.
+        (rf"^(?P<what>(?:{_ATTRIBUTE}|difference|list|types|reasons?|steps|ways?|tips) (?:of|for|between|to|in) [^?.,!]+?)\W*$", r"what is the \g<what>"),
+        (rf"^(?:the )?(?P<what>{_MOST} (?!way to |ways to )[^?.,!]+?)\W*$", r"what is the \g<what>"),
+        (rf"^(?P<what>(?!(?:{_ASKS}|i|we|you|my|the|please|how|{_ANYONE})\b)[a-z][\w' -]*?) (?P<attribute>{_ATTRIBUTE})\W*$", ""),
+        (r"^(?P<what>[a-z][\w' -]*?) how (?:to|do i|can i|do you) (?P<deed>\w+)\W*$", r"how to \g<deed> \g<what>"),
         # What is said first, and what is said of the thing itself, moves to its plain place.
+        (rf"^(?P<rest>(?:which|what|whether|if) [^?,]+?)[,:;] *(?P<ask>how (?:do|can|could|should) {_ANYONE} (?:check|find out|see|tell|know|verify|determine))\W*$", r"\g<ask> \g<rest>"),
+        (rf"^(?P<what>[^?,]+?) (?:is|was|are|were) (?P<done>{_DONE}|\w{{2,}}(?:ed|wn|lt|t)) by (?:whom|who|which \w+)(?=\?|$)", r"who \g<done> \g<what>"),
+        (r"\b(?P<ask>when|where|why|how|what year|which year|at what time|how long ago) did (?:they|people|someone|somebody|anyone) (?=\w)", r"\g<ask> did "),
+        (rf"^(?P<ask>when|where|(?:in )?(?:what|which) year) (?:was|were) (?P<what>{_NOBODY}[^?]+?) (?P<done>(?!born\b|open\b){_DONE})(?! by\b)(?=\?|$| (?:in|on|at|for|from|with)\b)", r"\g<ask> did \g<done> \g<what>"),
+        (rf"^how (?P<be>is|are) (?P<what>{_NOBODY}[^?]+?) form(?:ed)(?=\?|$)", r"how does \g<what> form"),
+        # A deed by its name: `make a backup of it`.
+        (rf"\b{_DOING} (?:an?|the|my|some|your) (?:quick |new |full )?(?P<same>{_SAME_DEED})\b(?! (?:list|page|form|number|code|name|button|key|file|station|center|centre)\b)(?: (?:of|on|in)(?= (?:my|the|a|an|your|this|all)\b))?", r"\g<same>"),
+        (r"\bmake (?:some )?changes to\b", "change"),
+        (rf"\b{_DOING} (?:an?|the|my|some|your) (?P<named>{_DEED_NOUN})\b(?: (?:of|on)(?= ))?", ""),
+        (r"\bgive (?P<whom>(?:my |the |a |your |our |someone )?[\w' ]+?) an? (?P<given>call|ring|bath|massage|hug|lift|ride|refund|raise|tip|review|break|warning)(?=\?|$| (?:in|on|at|when|if|for|from|with)\b)", r"\g<given> \g<whom>"),
         (rf"^(?P<front>(?:{_WHERE}|{_CASE}) [^,?]+), *(?P<rest>{_ASKS} [^?]+?)\?*$", r"\g<rest> \g<front>"),
         (r"\b(?P<the>a|an|the|my|your) (?P<thing>\w+) (?:that|which|who) (?:is|are) (?P<how>\w+)(?=\?|$| (?:in|on|at|from|with|when|after|without)\b)", r"\g<the> \g<how> \g<thing>"),
         (r"^(?:what|which) (?P<thing>\w+(?: \w+)?) (?:is|are) the (?P<most>\w{3,}est|most \w+|least \w+)(?=\?|$| (?:in|on|of|at|for)\b)", r"what is the \g<most> \g<thing>"),
@@ -71,8 +120,14 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?P<verb>turn|switch|speed|set|back|hook|fill|look|call|throw|print|slow|heat|warm|clean|send|get|bring|cut|wash|block) (?P<what>(?:my|the|a|an|your|this|that|our) (?:\w+ ){0,2}?\w+) (?P<way>on|off|up|down|out|away|back)(?=\?|$| (?:in|on|at|from|with|when|for|to|if|using|before|after|without)\b)", r"\g<verb> \g<way> \g<what>"),
         (r"\b(?P<thing>\w+)(?: that| which)? (?:i|we|you) have (?:already |just |accidentally )?(?P<how>\w{3,}ed|lost|bought|written|forgotten|stolen|broken|sent|paid)(?=\?|$)", r"\g<how> \g<thing>"),
         (r"\b(?P<thing>\w+) (?:once|after|when) (?:it|they) (?:has been|have been|is|are) (?P<how>\w{3,}ed)(?=\?|$)", r"\g<how> \g<thing>"),
+        (r"^(?:is|are) (?P<what>[^?]+?) available(?=\?|$| (?:in|on|at|for|from|with|to|during)\b)", r"is there \g<what>"),
+        (r"\b(?:clear|clearing|cleared|empty|emptying|clean out|wipe) (?P<what>(?:the |my |a |your )?(?:[\w']+ ){0,2}?(?:cache|cookies|history))\b", r"delete \g<what>"),
+        (rf"\b(?:update|updating|updated) (?P<what>(?:my |your |the |our |an? )?(?:[\w'-]+ ){{0,2}}?{_OF_ACCOUNT})\b", r"change \g<what>"),
+        (r"^(?P<which>what|which) (?P<thing>\w+) do (?:they|people|you) use in ", r"\g<which> \g<thing> is used in "),
+        (r"\bthe (?P<most>\w{3,}est|most \w+|least \w+) (?P<thing>[\w' ]+?) (?:in the (?:whole |entire )?world|on earth|in the whole world|of all time)(?=\?|$)", r"the \g<most> \g<thing>"),
+        (r"\bmake (?P<what>(?:(?:my|the|a|an|your|our) )?[\w' ]+?) (?P<more>(?!fast)\w{3,})er(?=\?|$| (?:in|on|at|for|with|without)\b)", ""),
         # Done by anyone: `how can it be cleaned`.
-        (rf"^(?P<ask>(?:how(?: long| often| soon| much| far)?|where|when|why|can|should|could|must|may)) (?P<may>(?:can|should|could|must|may|might|shall) )?(?P<what>{_NOBODY}[^?]+?) be (?:(?P<how>\w+ly) )?(?P<done>{_DONE})(?! by\b)(?=\?|$| )", ""),
+        (rf"^(?P<ask>(?:how(?: long| often| soon| much| far)?|where|when|why|can|should|could|must|may)) (?P<may>(?:can|should|could|must|may|might|shall) )?(?P<what>{_NOBODY}[^?]+?) be (?:(?P<how>\w+ly) )?(?P<done>{_DONE}(?: (?:off|on|up|down|out|away|back)(?=\?|$| (?:in|on|at|from|with|when|for)\b))?)(?! by\b)(?=\?|$| )", ""),
         (rf"^(?P<ask>how often|when|why|where|how) (?:does|do) (?P<what>{_NOBODY}[^?]+?) (?:need|have) to be (?P<done>{_DONE})(?! by\b)(?=\?|$| )", ""),
         (r"\bget (?P<what>[^?]+?) (?:out of|off of|off) (?P<where>(?:the|a|an|my|your) )", r"remove \g<what> from \g<where>"),
         (r"\bget out (?P<what>(?:the|a|an|my|your) [^?]*?(?:stain|splinter|wrinkle|dent|smell|scratch|odor)e?s?)\b", r"remove \g<what>"),
@@ -90,19 +145,31 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"\bwhat is the (?:exact |correct |right )?(?:formula|equation|recipe) {_TO_DO}", "how to "),
         (rf"\bhow (?:do|can|could|should|would|might|must|does) {_ANYONE} (?:best |actually |properly |correctly |safely )?(?:go about|manage to|proceed to) ", "how to "),
         (rf"\bhow (?:is it possible|would it be possible|does it work) to {_DEED}", "how to "),
-        (r"^(?:i|we) (?:want|need|would like|wish|am trying|are trying|am looking|would love) to (.+?)[,.;:!]* (?:so |but )?(?:how (?:do|can|should|would|could) (?:i|we) (?:do (?:it|that|this|so)|go about (?:it|that|this)|proceed)|what (?:do|should|can|must) (?:i|we) (?:need to |have to )?do|what is the (?:best |easiest |right )?way(?: to do (?:it|that|this))?)\??$", r"how to \1"),
+        (r"^(?:i|we) (?:want|need|would like|wish|am trying|are trying|am looking|would love|(?:was|were|am) hoping (?:you|someone) (?:can|could) help (?:me|us)(?: to)?|(?:was|were|am) hoping)(?: to)? (.+?)[,.;:!]* (?:so |but )?(?:how (?:do|can|should|would|could) (?:i|we) (?:do (?:it|that|this|so)|go about (?:it|that|this)|proceed)|what (?:do|should|can|must) (?:i|we) (?:need to |have to )?do|what is the (?:best |easiest |right )?way(?: to do (?:it|that|this))?)\??$", r"how to \1"),
         (rf"\bhow (?P<may>can|do|should|could|would) {_ANYONE} best (?=\w)", r"how \g<may> i "),
         # Where and when it is done best.
         (rf"\b(?:what|which|where) is (?:the|a) (?:best|good|right|ideal) (?:place|spot|area|location|site) (?:in \w+ )?to {_DEED}", "where can i "),
+        (rf"\b(?:what|which) are (?:some |the |any )?(?:best|good|right|ideal|great) (?:places|spots|areas|locations|sites) (?:in \w+ )?to {_DEED}", "where can i "),
         (rf"\b(?:what|when) is (?:the|a) (?:best|good|right|ideal) (?:time|moment|season)(?: of (?:the )?year)? to {_DEED}", "when should i "),
+        (r"\b(?:what|when) is (?:the|a) (?:best|good|right|ideal) (?:time|moment|season)(?: of (?:the )?year)? for (?=\w+ing\b)", "when should i "),
         (rf"^how (?:do|can|could|would|should|to) (?:{_ANYONE} )?(?:find|look up|locate) (?!out\b)", "where is "),
         (r"\bwhat is the (?:origin|source) of (?P<what>[^?]+)", r"where does \g<what> come from"),
         (r"\bwhat is the (?:purpose|use|function|point) of (?P<what>(?!\w+ing\b)[^?]+)", r"what is \g<what> used for"),
+        (r"^what (?:is|are) (?P<what>(?:an? |the )?[^?]+?) (?<!short )(?:good |used |meant |intended )?for(?=\?|$)", r"what is \g<what> used for"),
+        (r"\b(?:what|which) (?:foods?|kinds? of food|sorts? of food|types? of food|things?|stuff) (?=(?:do|does|can|should|did|could|must) )", "what "),
+        (r"\b(?:in |at |during )?(?:what|which) (?:month|months|season|time of (?:the )?year|part of the year) (?=(?:do|does|is|are|can|should|did|will|was) )", "when "),
+        (r"^(?:(?:can|could|would|will) (?:you|anyone|someone) (?:please )?)?(?:recommend|suggest)(?: (?:me|us|to me))? (?:some |any |an? |a few )?(?:really |very )?(?:good |great |nice )?(?P<what>(?!how\b|what\b|that\b|i\b)[^?]+)", r"what are good \g<what>"),
+        (r"^(?:are there any|do you have any|do you know any|do you know some|any) (?:really |very )?(?:good|great|nice) (?P<what>[^?]+?)(?: (?:to|you (?:can|could|would)) recommend)?(?=\?|$)", r"what are good \g<what>"),
+        (r"^what are (?:some of the|some|a few|any) (?P<what>[^?]+?)(?: (?:that )?(?:you (?:can|could|would) recommend|worth (?:reading|watching|visiting)))?(?=\?|$)", r"what are \g<what>"),
         (r"\b(?P<which>what|which) time zone", r"\g<which> timezone"),
-        (r"^(?:what|how much) (?:do|does) (?P<who>[^?]+?) (?P<deed>earn|cost|charge|weigh)(?=\?|$| )", r"how much does \g<who> \g<deed>"),
+        (r"^(?:what|how much) (?:do|does) (?P<who>[^?]+?) (?P<deed>earn|cost|weigh)(?=\?|$| )", r"how much does \g<who> \g<deed>"),
+        (r"^(?:what|how much) (?:do|does) (?P<who>[^?]+?) charge(?=\?|$| (?:for|per|an|a)\b)", r"how much does \g<who> cost"),
         (rf"\bis there (?:a|any|some) way (?:that )?(?P<who>{_ANYONE}) (?:can|could|may) ", r"how can \g<who> "),
         (rf"\bis there (?:something|anything) (?P<who>{_ANYONE}) can do to ", "how to "),
         (r"^how does (?P<deed>\w+ing [^?]+?) work(?=\?|$)", r"how to \g<deed>"),
+        (rf"^what (?P<deed>{_EFFECT})s (?P<what>(?!to\b|like\b)[^?]+)", r"how to \g<deed> \g<what>"),
+        (r"^what gets rid of ", "how to delete "),
+        (rf"^(?:in )?(?:what|which) {_PLACE} (?P<is>is|are|was|were) (?P<what>[^?]+?)(?: (?:located|situated|found))?(?: in)?(?=\?|$)", r"where \g<is> \g<what>"),
         # What it is, said in two ways.
         (r"^(?:how (?:does|do|is|are)|what makes) (?P<one>[^?]+?) (?:differ|different) from (?P<other>[^?]+)", r"what is the difference between \g<one> and \g<other>"),
         (r"\bwhat is the (?P<deed>boil|freez|melt)ing (?:point|temperature) of (?P<what>[^?]+)", r"at what temperature does \g<what> \g<deed>ing"),
@@ -153,8 +220,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # Who made it.
         (rf"\bwho (?:is|was|are|were) the (?:original |first )?(?P<maker>{_MAKER}) of (?P<whose>[^?,]+)", ""),
         (rf"\bwho (?:is|was|are|were) (?P<whose>[\w ]+?)(?:'s|s') (?P<maker>{_MAKER})(?=\?|$)", ""),
-        (r"^by whom (?:is|was|were|are) (?P<what>.+?) (?P<deed>\w+(?:ed|en|wn|lt|t))(?=\?|$)", r"who \g<deed> \g<what>"),
-        (r"^who (?:is|was|were|are) (?P<what>.+?) (?P<deed>\w+(?:ed|en|wn|lt)) by(?=\?|$)", r"who \g<deed> \g<what>"),
+        (rf"^by whom (?:is|was|were|are) (?P<what>.+?) (?P<deed>{_DONE}|\w{{2,}}(?:ed|wn|lt|t))(?=\?|$)", r"who \g<deed> \g<what>"),
+        (rf"^who (?:is|was|were|are) (?P<what>.+?) (?P<deed>{_DONE}|\w{{2,}}(?:ed|wn|lt)) by(?=\?|$)", r"who \g<deed> \g<what>"),
     )
 )  # fmt: skip
 
@@ -174,6 +241,14 @@ def _said_plainly(found: re.Match[str]) -> str:
     groups = found.groupdict()
     if groups.get("measure"):
         return _MEASURES[groups["measure"]].format(groups["whose"])
+    if groups.get("attribute"):
+        # `Book hotels address` bids, `guacamole recipe` names.
+        first = groups["what"].split()[0]
+        return found.group() if is_verb(first) else f"what is the {groups['attribute']} of {groups['what']}"
+    if groups.get("more"):
+        return f"{groups['more']}en {groups['what']}" if is_verb(f"{groups['more']}en") else found.group()
+    if groups.get("named"):
+        return _DEED_NOUNS[groups["named"]]
     if groups.get("noun"):
         return f"how to {_NAMED_DEEDS[groups['noun']]}"
     if groups.get("maker"):

@@ -16,6 +16,53 @@ BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 _OFTEN = frozenset({"day", "week", "month", "year", "night"})
 _OWNS = "'s"
 _LINKS = frozenset({"of", "for", "in", "on"})
+_PERSONS = frozenset({"my", "me", "your", "our", "us", "his", "her", "him", "their", "them"})
+_DEEDS_TO = frozenset(
+    [
+        "think",
+        "talk",
+        "speak",
+        "dream",
+        "hear",
+        "know",
+        "ask",
+        "look",
+        "wait",
+        "care",
+        "pay",
+        "search",
+        "apply",
+        "work",
+        "live",
+        "depend",
+        "rely",
+        "stand",
+        "come",
+        "go",
+        "laugh",
+        "write",
+        "vote",
+        "fight",
+        "bet",
+        "play",
+        "act",
+        "sit",
+        "run",
+        "stay",
+        "fall",
+        "focus",
+        "agree",
+        "count",
+        "insist",
+        "happen",
+        "sell",
+        "buy",
+        "send",
+        "give",
+        "take",
+        "put",
+    ]
+)
 _DETERMINERS = frozenset({"the", "a", "an", "my", "your", "our"})
 HOLDERS = frozenset(
     {
@@ -66,8 +113,11 @@ def owned_first(order: list[str], question: Question, *, most: int) -> list[str]
     return order
 
 
-def compounds(order: list[str], question: Question) -> Iterator[list[str]]:
-    """Yields the orders in which one thing stands before what it is of, for, in or on: `gift tax` for `tax on gifts`."""
+def compounds(order: list[str], question: Question) -> Iterator[tuple[list[str], list[str]]]:
+    """Yields the orders in which one thing stands before what it is of, for, in or on: `gift tax` for `tax on gifts`.
+
+    Beside each order stand the words that make up the name.
+    """
     tokens = question.tokens
     for at, token in enumerate(tokens):
         if token not in _LINKS:
@@ -82,12 +132,18 @@ def compounds(order: list[str], question: Question) -> Iterator[list[str]]:
                 first = order.index(head[0])
                 end = first + most + more
                 if head[0] not in HOLDERS and order[first:end] == [*head, *whose]:
-                    yield [*order[:first], *whose, *head, *order[end:]]
+                    yield [*order[:first], *whose, *head, *order[end:]], [*whose, *head]
 
 
-def is_one_name(question: Question, order: list[str]) -> bool:
-    """Tells whether an order's words stand together, with nothing between that says how they belong together."""
-    return not _LINKS & set(question.tokens) and _OWNS not in question.tokens and bool(order)
+def is_one_name(question: Question, words: list[str]) -> bool:
+    """Tells whether words stand side by side in a question, with nothing between that says how they belong together."""
+    tokens = question.tokens
+    if not _LINKS & set(tokens) and _OWNS not in tokens:
+        return True
+    # More belongs together elsewhere, so a deed might be taken for a thing: `what I think of it`.
+    if _DEEDS_TO & set(words) or _PERSONS & set(tokens):
+        return False
+    return any(list(tokens[at : at + len(words)]) == words for at in range(len(tokens) - len(words) + 1))
 
 
 def _run(order: list[str], tokens: tuple[str, ...], at: int, step: int) -> list[str]:

@@ -13,8 +13,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tiermesh.cache.semantic.frames import plain_question
+from tiermesh.cache.semantic.frames_zh import narrow, plain_chinese, simplified
 from tiermesh.cache.semantic.lexicon import CHINESE_TOKEN, ENGLISH_TOKEN, Lexicon, chinese, english
 from tiermesh.cache.semantic.numerals import numerals_in
+from tiermesh.cache.semantic.preamble import without_preamble
 from tiermesh.cache.semantic.stems import stem
 
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "「": '"', "」": '"', "『": '"', "』": '"'})
@@ -36,6 +38,7 @@ _SHORT = (
     (re.compile(r"\bwanna\b"), "want to"),
     (re.compile(r"\bgonna\b"), "going to"),
     (re.compile(r"\b(?:e-mail)\b"), "email"),
+    (re.compile(r"\bk8s\b"), "kubernetes"),
 )
 
 
@@ -44,7 +47,7 @@ class Question:
     """A text as guards see it."""
 
     text: str
-    """The text itself, composed to NFC, quotation marks made alike."""
+    """The text itself, composed to NFC; quotation marks, widths and Chinese characters each in their usual form."""
     language: str
     """`en`, `zh`, or `other` for what no guard can judge."""
     words: tuple[str, ...]
@@ -67,9 +70,11 @@ class Question:
 @lru_cache(maxsize=4096)
 def question_of(text: str) -> Question:
     """Takes a text apart. Pure; the last few thousand results are kept."""
-    text = unicodedata.normalize("NFC", text).translate(_QUOTES).strip()
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    text = narrow(unicodedata.normalize("NFC", text).translate(_QUOTES)).strip()
     language = _language(text)
+    if language == "zh":
+        text = simplified(text)
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     if language == "zh":
         return _chinese(text, plain)
     return _english(text, plain, language)
@@ -87,7 +92,7 @@ def _language(text: str) -> str:
 def _english(text: str, plain: str, language: str) -> Question:
     for pattern, whole in _SHORT:
         plain = pattern.sub(whole, plain)
-    plain = plain_question(plain)
+    plain = plain_question(without_preamble(plain))
     words = ENGLISH_TOKEN.findall(plain)
     lexicon = english()
     tokens = _settle(words, lexicon)
@@ -188,17 +193,23 @@ def _modal(tokens: list[str]) -> str:
 
 
 _KINDS_ZH = (
-    "怎么办", "怎么", "为什么", "什么时候", "多久", "多少钱", "哪里", "谁", "多少", "多大", "多高", "多远", "什么",
+    "怎么办", "怎么", "为什么", "什么时候", "多久", "多少钱", "哪里", "谁", "多少", "几岁", "有多大", "多大", "多高", "多远", "多长", "多重", "多深", "多宽", "多快", "多厚",
+    "什么",
     "该吗", "须吗", "能吗", "有吗", "了吗", "吗",
 )  # fmt: skip
 
 
+_SHOULD_ANYWAY = frozenset(
+    {"怎么", "怎么办", "什么", "什么时候", "多久", "多少", "多少钱", "多大", "几岁", "有多大", "哪里"}
+)
+"""Kinds that ask for what one should do, whether they say so or not."""
 _EITHER_ZH = re.compile(
-    r"(?<![能可是要会好对行该应需用])(?!能|可|是|要|会|好|对|行|该|应|需|用|差|了)([\u4e00-\u9fff])不\1"
+    r"(?<![能可是要会好对行该应需用])(?!能|可|是|要|会|好|对|行|该|应|需|用|差|了|算)([\u4e00-\u9fff])不\1"
 )
 
 
 def _chinese(text: str, plain: str) -> Question:
+    plain = plain_chinese(plain)
     words = CHINESE_TOKEN.findall(plain)
     lexicon = chinese()
     # `Is it far` is asked as `far not far`: that asks whether, and denies nothing.
@@ -209,7 +220,8 @@ def _chinese(text: str, plain: str) -> Question:
     dropped = lexicon.function | lexicon.frames
     content = [token for token in tokens if token not in dropped]
     # Frames that are no kind of question in this one stand for a statement: `有` in `我有一张卡怎么用`.
-    kept = [token for token in tokens if token in {"能吗", "有吗", "须吗", "该吗"} and token != kind]
+    said = {"能吗", "有吗"} if kind in _SHOULD_ANYWAY else {"能吗", "有吗", "须吗", "该吗"}
+    kept = [token for token in tokens if token in said and token != kind]
     return Question(text, "zh", tuple(words), tuple(tokens), kind, _once([*content, *kept, *numbers.unseen(content)]))
 
 

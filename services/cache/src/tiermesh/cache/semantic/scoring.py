@@ -24,7 +24,6 @@ async def score_pair(stored: str, asked: str, *, same: bool, embedder: Embedder)
     one, other = comparable(stored), comparable(asked)
     if one is None or other is None:
         return Scored(0.0, True, same)
-    refused = refusal_of(other, one) is not None
     if one.language == other.language == "zh":
         vectors = [lexical.vector_of(question) for question in (one, other)]
     else:
@@ -33,4 +32,5 @@ async def score_pair(stored: str, asked: str, *, same: bool, embedder: Embedder)
         return Scored(0.0, True, same)
     a, b = (struct.unpack(f"{len(vector) // 2}e", vector) for vector in vectors)
     cosine = max(0.0, sum(x * y for x, y in zip(a, b, strict=True)))
+    refused = refusal_of(other, one, likeness=cosine) is not None
     return Scored(likeness_of(cosine, same_wording=one.signature == other.signature), refused, same)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from tiermesh.cache.semantic.wordnet import is_verb
+
 _KEPT = frozenset({
     "always", "business", "class", "news", "less", "does", "has", "is", "was", "this", "his", "bus", "gas", "yes", "us",
     "plus", "thing", "king", "ring", "spring", "string", "morning", "evening", "during", "bed", "red", "need", "speed",
     "seed", "feed", "bring", "sing", "wing", "nothing", "something", "anything", "everything", "paris", "series",
     "access", "address", "process", "wireless", "virus", "status", "focus", "bonus", "texas", "kansas", "illinois",
-    "axis", "basis", "analysis", "diabetes", "sugars", "indeed", "embed", "hundred", "sacred", "ceiling", "sibling",
+    "axis", "basis", "coming", "analysis", "diabetes", "sugars", "indeed", "embed", "hundred", "sacred", "ceiling", "sibling",
 })  # fmt: skip
 _IRREGULAR = {
     "children": "child", "people": "person", "men": "man", "women": "woman", "mice": "mouse", "feet": "foot",
@@ -71,6 +73,10 @@ def _without(word: str, ending: str) -> str:
         return base[:-1] + "y"
     if base[-1] == base[-2] and base[-1] not in "lsz":
         return base[:-1]
+    if is_verb(base + "e") and not is_verb(base):
+        return base + "e"
+    if is_verb(base) and not is_verb(base + "e"):
+        return base
     if base.endswith("ell") and len(base) > _SHORT_DOUBLE:
         # `Cancelling` is cancel, `spelling` is spell.
         return base[:-1]

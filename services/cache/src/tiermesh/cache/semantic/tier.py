@@ -102,7 +102,7 @@ class SemanticTier:
         needed = self._threshold - candidate.allowance
         if candidate.likeness < self._threshold:
             return Match(candidate, "threshold", needed)
-        refusal = refusal_of(question, candidate.known.question)
+        refusal = refusal_of(question, candidate.known.question, likeness=candidate.similarity)
         passed = passed_before(refusal)
         if refusal is not None:
             return Match(candidate, refusal.guard, needed, passed)

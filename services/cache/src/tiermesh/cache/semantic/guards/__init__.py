@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tiermesh.cache.semantic.alignment import LEAST_LIKENESS, aligned
 from tiermesh.cache.semantic.guards import (
     code,
     entities,
@@ -57,8 +58,16 @@ def passed_before(refusal: Refusal | None) -> tuple[str, ...]:
     return names if refusal is None else names[: names.index(refusal.guard)]
 
 
-def refusal_of(asked: Question, known: Question) -> Refusal | None:
-    """Returns the first refusal of a candidate, or None where its answer will do."""
+def refusal_of(asked: Question, known: Question, *, likeness: float = 1.0) -> Refusal | None:
+    """Returns the first refusal of a candidate, or None where its answer will do.
+
+    Args:
+        asked: What is asked.
+        known: What was answered.
+        likeness: Cosine of the two; from `LEAST_LIKENESS` on they may differ in a word that means the same.
+    """
+    if likeness >= LEAST_LIKENESS:
+        known = aligned(asked, known)
     for name, guard in GUARDS:
         why = guard(asked, known)
         if why is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tiermesh.cache.semantic.frames_zh import plain_chinese
+from tiermesh.cache.semantic.lexicon import CHINESE_TOKEN, chinese
 from tiermesh.cache.semantic.question import Question
 
 _QUOTED = re.compile(r'"([^"]+)"|《([^》]+)》|(?<![a-zA-Z])\'([^\']+)\'(?![a-zA-Z])')
@@ -11,7 +13,30 @@ _FILED = re.compile(
     r"\b(?:https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|[\w-]+\.[a-z]{2,5}\b|\.[a-z]{2,5}\b|[@#]\w+|/[\w./-]{2,}|(?=\w*\d)(?=\w*[A-Za-z])\w{2,})",
     re.ASCII,
 )
-_NAME = re.compile(r"[A-Za-z][\w'-]*")
+_NAME = re.compile(r"[A-Za-z][\w'-]*", re.ASCII)
+_NAMELESS = frozenset(
+    [
+        "what",
+        "how",
+        "where",
+        "when",
+        "why",
+        "who",
+        "which",
+        "can",
+        "could",
+        "would",
+        "do",
+        "does",
+        "is",
+        "are",
+        "should",
+        "the",
+        "a",
+        "an",
+        "my",
+    ]
+)
 _ALWAYS_CAPITAL = frozenset({"i", "im", "ive", "id", "ill", "ok", "please", "hi", "hello"})
 
 
@@ -46,7 +71,10 @@ def _capitalised(text: str) -> set[str]:
         names.update(
             w.lower().removesuffix("'s")
             for w in words[1:]
-            if w[0].isupper() and w.lower().partition("'")[0] not in _ALWAYS_CAPITAL
+            if w[0].isupper()
+            and w.lower().partition("'")[0] not in _ALWAYS_CAPITAL
+            # `Hi, Could you`: a word that names nothing, unless it is written large throughout, as `IT` and `WHO` are.
+            and not (w.istitle() and w.lower() in _NAMELESS)
         )
         if words and words[0].isupper() and len(words[0]) > 1:
             names.add(words[0].lower())
@@ -66,6 +94,9 @@ def _stands_in(name: str, question: Question) -> bool:
 
 def _known_as(name: str, question: Question) -> bool:
     # `PC` and `computer`: what the lexicon makes of a name stands there.
+    if question.language == "zh":
+        known = chinese().rewrite(CHINESE_TOKEN.findall(plain_chinese(name)))
+        return bool(known) and set(known) <= set(question.tokens)
     from tiermesh.cache.semantic.question import question_of  # noqa: PLC0415 -- would be a circle at import
 
     return set(question_of(name).content) <= set(question.content) and bool(question_of(name).content)

@@ -18,7 +18,7 @@ _UNITS = {
         ("liter", "liters", "litre", "litres"), ("ml", "milliliter", "milliliters", "毫升"), ("gallon", "gallons"), ("cup", "cups"),
         ("second", "seconds", "sec", "秒"), ("minute", "minutes", "min", "mins", "分钟"), ("hour", "hours", "hr", "hrs", "小时", "钟头"),
         ("day", "days"), ("week", "weeks"), ("month", "months"), ("year", "years"), ("celsius", "摄氏度"), ("fahrenheit", "华氏度"),
-        ("percent", "per cent"), ("kb",), ("mb",), ("gb",), ("tb",), ("watt", "watts"), ("kwh",), ("mph",), ("kph",),
+        ("percent", "per cent"), ("kb", "kilobyte", "kilobytes"), ("mb", "megabyte", "megabytes"), ("gb", "gigabyte", "gigabytes"), ("tb", "terabyte", "terabytes"), ("watt", "watts"), ("kwh",), ("mph",), ("kph",),
     )
     for unit in names
 }  # fmt: skip

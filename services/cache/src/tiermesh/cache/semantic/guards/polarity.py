@@ -18,7 +18,7 @@ _ASKING_ZH = re.compile(
     "了没有?[?？]?$|没有?[?？]$|([\u4e00-\u9fff])不\\1|不错|不好意思|不同|不过|差不多|不少|不仅|不但|无线|无理由|无论|特别|分别|区别|级别|"
     "类别|性别|识别|别人|告别|别墅|非常|除非|未来|没问题|想不起来?|不记得|记不得|记不起来?|睡不着|忘记|找不到了|不见了|无法入睡|不舒服|不锈钢|不动产|不成功"
 )
-_NOT_ZH = re.compile("不|没|无|未|别|勿|非|禁止|拒绝|避免|防止|除了|除去|停止|失败")
+_NOT_ZH = re.compile("不|没|无|未|别|勿|非|禁止|拒绝|除了|除去|停止|失败")
 
 
 def refuse(asked: Question, known: Question) -> str | None:
@@ -36,14 +36,20 @@ def negations(question: Question) -> int:
     english = sum(word in _NOT_EN for word in question.words)
     if question.language != "zh":
         return english
-    return english + len(_NOT_ZH.findall(_ASKING_ZH.sub("", question.text)))
+    return english + len(_NOT_ZH.findall(_asserted(question)))
+
+
+def _asserted(question: Question) -> str:
+    # Words, not the text: `登录失败` and `登录不了` are one by then.
+    text = "".join(question.words) + ("?" if question.text.endswith("?") else "")
+    return _ASKING_ZH.sub("", text)
 
 
 def _denied(question: Question) -> list[str]:
     """Returns what stands after each denial, and before it where the question asks whether."""
     words = question.words
     if question.language == "zh":
-        text = _ASKING_ZH.sub("", question.text)
+        text = _asserted(question)
         return sorted(text[found.end() : found.end() + 2].strip("的了吗？?") for found in _NOT_ZH.finditer(text))
     if question.kind not in {"can", "should", "must", "will", "is"}:
         return []

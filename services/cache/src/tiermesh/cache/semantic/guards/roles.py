@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tiermesh.cache.semantic.order import BE, DONE, HOLDERS, compounds, is_one_name, owned_first, plain_order
+from tiermesh.cache.semantic.order_zh import HOW, MOST, WHETHER, is_fronted, without_most
 from tiermesh.cache.semantic.question import Question
 from tiermesh.cache.semantic.stems import stem
 
@@ -18,12 +19,14 @@ _MARKS = {
 _SKIPPED = frozenset({"the", "a", "an", "my", "your", "our", "their", "his", "her", "this", "these", "do", "of", "的"})
 _PLACES = frozenset({"in", "on", "at", "for", "with"})
 _SUBJECT_OR_OBJECT = frozenset({"谁", "什么"})
-_HOW_ZH = frozenset({"怎么", "怎么办", "哪里", "什么时候", "为什么", "多久", "多少", "多少钱"})
-_WHETHER_ZH = frozenset({"能吗", "该吗", "须吗"})
 _EITHER_WAY = frozenset({"howfar"})
 _STATES = frozenset({"忘记", "丢", "坏"})
 _DEEDS = frozenset({"how", "howlong", "howoften"})
 _CASE_FIRST = re.compile(r"[,.;:] +(?:so )?(?:what|how|where|who|when)\b", re.IGNORECASE)
+_ADVERB = re.compile(
+    r"(?!family|reply|apply|supply|only|early|daily|italy|anomaly|assembly|butterfly|dragonfly|multiply)[a-z]{3,}ly"
+)
+_STRANDED = frozenset({"of"})
 _NAMED_DEEDS = frozenset({"how", "howlong", "price"})
 _TWO = 2
 _JOINING = frozenset({"connect", "pair", "link", "sync", "compare"})
@@ -39,6 +42,9 @@ _FEW = 2
 _MOODS = frozenset({"allowed", "permitted", "supposed", "required", "obliged", "interested", "need", "even", "open"})
 _ANYONE = frozenset({"i", "you", "we", "one", "people", "to"})
 _COUNTED = frozenset({"howmany", "howmuch", "what"})
+_DONE_TO_ME = re.compile(
+    r"(?<=[\u4e00-\u9fff])(?<![给帮跟对让为和向替])(?<!告诉)(?<!(?<!邀)请)(?:我们?|你们?|您)(?:的?吗|呢|啊|呀|吧|了)*[?!。.]*$"
+)
 _HERE = frozenset({"this", "these", "those", "here", "这", "那"})
 _THIRD = frozenset({"he", "him", "his", "she", "her", "hers", "they", "them", "their", "他", "她"})
 
@@ -71,6 +77,11 @@ def parts(question: Question) -> dict[str, str]:
 
 
 def _order(asked: Question, known: Question, one: dict[str, str], other: dict[str, str]) -> str | None:
+    if asked.words[-1:] != known.words[-1:] and _STRANDED & {*asked.words[-1:], *known.words[-1:]}:
+        # `What is a fever a symptom of` and `what is a symptom of a fever`.
+        return "one asks of what the other is"
+    if asked.kind == "where" and _finds(asked) != _finds(known):
+        return "one finds, the other is found"
     is_named = bool({"是", "有"} & set(asked.words) & set(known.words))
     if asked.kind == "谁" and _is_cleft(asked) != _is_cleft(known):
         # `电话是谁发明的` and `谁发明了电话`: the thing is named first, and who did it is still asked.
@@ -85,8 +96,9 @@ def _order(asked: Question, known: Question, one: dict[str, str], other: dict[st
     ):
         return "one asks who does it, the other to whom"
     shared = set(asked.content) & set(known.content)
-    mine = [token for token in plain_order(asked) if token in shared]
-    theirs = [token for token in plain_order(known) if token in shared]
+    # `Learn it quickly` and `quickly learn it`.
+    mine = [token for token in plain_order(asked) if token in shared and not _ADVERB.fullmatch(token)]
+    theirs = [token for token in plain_order(known) if token in shared and not _ADVERB.fullmatch(token)]
     if "there" in {*asked.words} ^ {*known.words} and _owner(asked) | _owner(known):
         # `Do bananas have seeds` and `are there seeds in bananas`; not `are there bananas in seeds`.
         if asked.kind in _COUNTED:
@@ -140,6 +152,10 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
     """Tells whether the words merely moved: all else may be another who, and another whom."""
     if asked.language == "en" and (_is_superlative(asked, known, mine, theirs) or _is_given_case(asked, known)):
         return True
+    if asked.kind == "怎么" and MOST in mine and without_most(mine) == without_most(theirs):
+        return True
+    if asked.language == "zh" and not (parts(asked) or parts(known)) and is_fronted(asked, known, mine, theirs):
+        return True
     if not any(mine[at:] + mine[:at] == theirs for at in range(1, len(mine))):
         if asked.language == "en" and _is_done_by_anyone(asked, known, mine, theirs):
             return True
@@ -151,7 +167,7 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
         if asked.kind == "怎么办" and _STATES & {mine[0], theirs[0]} and _STATES & {mine[-1], theirs[-1]}:
             # `密码忘了` and `忘记密码`: a thing forgotten, lost or broken is never who does it.
             return True
-        is_deed = asked.kind in _HOW_ZH or (asked.kind in _WHETHER_ZH and len(mine) == _TWO)
+        is_deed = asked.kind in HOW or (asked.kind in WHETHER and len(mine) == _TWO)
         return is_deed and sorted((_before_frame(asked) > 0, _before_frame(known) > 0)) == [False, True]
     return (
         _is_done_by_anyone(asked, known, mine, theirs)
@@ -165,6 +181,11 @@ def _is_explained(asked: Question, known: Question, mine: list[str], theirs: lis
     )
 
 
+def _finds(question: Question) -> bool:
+    # `Where did the cat find it` looks for a place, in which somebody finds; elsewhere to find is to be there.
+    return question.tokens[-1:] == ("find",) and "did" in question.words
+
+
 def _is_owned(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
     """Tells whether the words are in one order once all that is owned stands before its owner."""
     if asked.language != "en":
@@ -175,7 +196,7 @@ def _is_owned(asked: Question, known: Question, mine: list[str], theirs: list[st
 def _is_compound(asked: Question, known: Question, mine: list[str], theirs: list[str]) -> bool:
     """Tells whether one says in one name what the other takes apart: `gift tax`, `tax on gifts`."""
     return asked.language == "en" and any(
-        is_one_name(name, short) and any(short == compound for compound in compounds(long, apart))
+        any(short == compound and is_one_name(name, words) for compound, words in compounds(long, apart))
         for apart, long, name, short in ((asked, mine, known, theirs), (known, theirs, asked, mine))
     )
 
@@ -292,7 +313,9 @@ def _person(asked: Question, known: Question) -> str | None:
     if _HERE & set(asked.words) != _HERE & set(known.words):
         return "only one points at something"
     if asked.language == "zh":
-        # Who is meant is left out as often as not.
+        # Who is meant is left out as often as not, but not where it is done to me.
+        if bool(_DONE_TO_ME.search(asked.text)) != bool(_DONE_TO_ME.search(known.text)):
+            return "one does it, the other has it done to them"
         return None
     if _suffered(asked) ^ _suffered(known):
         return "one does it, the other has it done to them"

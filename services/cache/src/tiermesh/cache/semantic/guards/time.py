@@ -17,7 +17,7 @@ _NOW_EN = re.compile(
     r"weekend|month|quarter|year|season|monday|tuesday|wednesday|thursday|friday|saturday|sunday|spring|summer|autumn|"
     r"fall|winter)|ago|in \w+ (?:minutes?|hours?|days?|weeks?)|"
     r"what time is it|what day is it|what(?:'s| is) the (?:time|date)|"
-    r"weather|forecast|temperature outside|traffic|exchange rate|stock price|share price|"
+    r"weather|forecast|temperature outside|traffic(?! (?:lights?|signs?|tickets?|laws?|rules?|cones?|codes?|schools?|violations?|fines?|signals?|police|circle)\b)|exchange rate|stock price|share price|"
     r"(?:bitcoin|btc|ethereum|gold|oil|gas|stock|share|silver) prices?|price of (?:bitcoin|btc|ethereum|gold|oil|gas)|"
     r"(?:days|weeks|months|hours|time|long) (?:are |is )?(?:left|until|till|to go)|until \w+(?: day)?\??$|countdown|from now|how soon|"
     r"news|headlines|score|trending|live (?:scores?|streams?|updates?|results?|coverage|broadcasts?|feeds?|rates?|prices?|traffic)|my balance|balance of my|where is my|is my \w+ (?:here|there|ready|done|open|closed))\b"
@@ -37,11 +37,28 @@ _YEARLESS = re.compile(
 )
 
 
+_UNITS = (
+    (re.compile(r"\b(?:what|which|at what) (?:exact )?(?:time|hour)\b|几点|什么钟点"), "time of day"),
+    (
+        re.compile(r"\b(?:what|which) (?:exact )?(?:day|date|weekday)\b|哪天|哪一天|几号|什么日期|星期几|周几|礼拜几"),
+        "day",
+    ),
+    (re.compile(r"\b(?:what|which) month\b|几月(?!几号)|哪个月|什么月"), "month"),
+    (re.compile(r"\b(?:what|which) season\b|什么季节|哪个季节"), "season"),
+    (re.compile(r"\b(?:what|which) year\b|哪年|哪一年|哪个年份"), "year"),
+    (re.compile(r"\b(?:what|which) century\b|哪个世纪|几世纪"), "century"),
+)
+"""What `when` may ask for."""
+
+
 def refuse(asked: Question, known: Question) -> str | None:
     """Refuses questions about their moment, and questions about different times."""
     for question in (asked, known):
         if is_about_now(question):
             return "asks about its own moment"
+    mine, theirs = _units(asked), _units(known)
+    if mine and theirs and mine != theirs:
+        return f"one asks for the {min(mine)}, the other for the {min(theirs)}"
     if asked.language == "en":
         if _is_past(asked) != _is_past(known) and not _timeless(asked, known):
             return "one asks about the past"
@@ -59,6 +76,11 @@ def is_about_now(question: Question) -> bool:
     return _NOW_EN.search(question.text.lower()) is not None
 
 
+def _units(question: Question) -> set[str]:
+    text = question.text.lower()
+    return {unit for pattern, unit in _UNITS if pattern.search(text)}
+
+
 def _is_past(question: Question) -> bool:
     # Words, not the text: `where was he born` and `what is his birthplace` are one question.
     return _PAST_EN.search(" ".join(question.words)) is not None
@@ -66,7 +88,7 @@ def _is_past(question: Question) -> bool:
 
 def _timeless(asked: Question, known: Question) -> bool:
     # Who invented a thing and who was its inventor: deeds that are done are asked for in either tense.
-    return asked.kind == known.kind == "who"
+    return asked.kind == known.kind == "who" and "will" not in {*asked.words, *known.words}
 
 
 def _times_of_year_or_day(question: Question) -> list[str]:

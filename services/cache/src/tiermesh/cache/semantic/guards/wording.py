@@ -15,6 +15,8 @@ _ENOUGH = 2
 _SUPERLATIVE = re.compile(r"[a-z]{3,}est")
 _GETTING = frozenset({"how", "howlong", "where"})
 """Kinds in which getting a thing goes without saying: `how long does it take to get a passport`."""
+_LIGHT = frozenset({"available", "belong", "exist", "specific", "particular", "actual", "ever"})
+"""Words without which a question of at least two others asks the same."""
 _OBJECT_MARKS = frozenset({"把", "将"})
 """Words that only say that an object follows; whose it is, is for `roles`."""
 _OF_PLACE = frozenset({"where"})
@@ -45,6 +47,8 @@ def refuse(asked: Question, known: Question) -> str | None:
         return None
     if one ^ other == {"from"} and "delete" in one & other:
         # What is removed from a thing is on it, or in it.
+        return None
+    if len(one ^ other) == 1 and one ^ other <= _LIGHT and len(one & other) >= _ENOUGH and asked.language == "en":
         return None
     odd = sorted(one ^ other)
     return f"only one has {', '.join(odd[:3])}"
