@@ -22,7 +22,7 @@ from tiermesh.shared.testing import recorded_tracing
 CONFIG = """
 tenants: [{name: local, key_env: KEY}]
 tiers: [{name: l0, backend: rules}]
-cache: {store_timeout_ms: 1000}
+cache: {store_timeout_ms: 10000}
 drain_s: 1
 """
 

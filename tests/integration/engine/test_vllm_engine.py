@@ -163,7 +163,7 @@ async def test_a_cancelled_call_stops_the_model(engines: dict[str, EngineProcess
 
 async def test_a_deadline_ends_the_answer_with_an_event_before_it(engines: dict[str, EngineProcess]):
     events: Events = []
-    # A busy machine may need longer than that for the first token.
+    # A busy machine may need longer than that for the first token, or be late with the event at the end.
     for seconds in (2.0, 4.0, 8.0, 16.0):
         events.clear()
         async with client(engines["l2"]) as stub:
@@ -172,7 +172,7 @@ async def test_a_deadline_ends_the_answer_with_an_event_before_it(engines: dict[
                     prompt("Write a long story.", max_tokens=1000, choice_count=8), timeout=seconds
                 ):
                     events.append(event)
-        if text_of(events):
+        if text_of(events) and events[-1].HasField("failure"):
             break
     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert events[-1].failure.reason == "INFERENCE_TIMEOUT"

@@ -6,7 +6,7 @@ import grpc
 import pytest
 import redis.asyncio
 from harness.eventually import eventually
-from harness.mesh import running_mesh
+from harness.mesh import PATIENT, running_mesh
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.shared.endpoints import replica_endpoint
@@ -14,8 +14,7 @@ from tiermesh.shared.endpoints import replica_endpoint
 pytestmark = pytest.mark.envoy
 CHANGES = {
     "router": {"replicas": 2},
-    "deadlines": {"cache_ms": 5000, "classifier_ms": 5000},
-    "cache": {"store_timeout_ms": 1000},
+    **PATIENT,
     # No text comes for so long that a busy machine can kill the leader, or bring six requests in, before it does.
     "tiers": [{"name": "l1", "simulated_ttft_ms": 2000}, {"name": "l2", "simulated_ttft_ms": 8000}],
 }
