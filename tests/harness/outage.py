@@ -58,10 +58,15 @@ class DeadTiers:
 
 
 @asynccontextmanager
-async def dead_tiers(folder: Path) -> AsyncIterator[DeadTiers]:
-    """Starts a real Envoy and a real router before engines that are down: L1 with two replicas, L2 with one."""
+async def dead_tiers(folder: Path, **sections: object) -> AsyncIterator[DeadTiers]:
+    """Starts a real Envoy and a real router before engines that are down: L1 with two replicas, L2 with one.
+
+    Args:
+        folder: For the files of Envoy.
+        sections: More of the configuration.
+    """
     tier = {"backend": "simulated", "model": "toy"}
-    config = mesh_config(folder, tiers=[{"name": "l1", "replicas": 2, **tier}, {"name": "l2", **tier}])
+    config = mesh_config(folder, tiers=[{"name": "l1", "replicas": 2, **tier}, {"name": "l2", **tier}], **sections)
     async with AsyncExitStack() as stack:
         tracing = stack.enter_context(recorded_tracing())
 

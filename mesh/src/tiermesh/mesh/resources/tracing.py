@@ -38,7 +38,8 @@ def make_tracing(config: TracingConfig, *, service: str) -> dict[str, Any]:
             "typed_config": typed(
                 opentelemetry_pb2.OpenTelemetryConfig,
                 {
-                    "grpc_service": {"envoy_grpc": {"cluster_name": TRACES}, "timeout": "2s"},
+                    # As long as OTLP exporters wait by default: nobody waits for it, and what is late is lost.
+                    "grpc_service": {"envoy_grpc": {"cluster_name": TRACES}, "timeout": "10s"},
                     "service_name": service,
                     "sampler": {
                         "name": "envoy.tracers.opentelemetry.samplers.parent_based",
