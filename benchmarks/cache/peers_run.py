@@ -22,8 +22,6 @@ REQUIREMENTS = HERE / "requirements-peers.txt"
 MARK = "progress:"
 """Begins a line of the other process that says how far it is."""
 _INSTALLING_S = 900
-_REDISVL_PROBE = "dimension test"
-"""A text that redisvl has embedded to learn how long embeddings are."""
 _SAID = 2
 """Lines of standard error that are shown where the other caches cannot be asked."""
 
@@ -63,7 +61,7 @@ def ask_peers(pairs: list[dict[str, Any]], embedder: OpenvinoEmbedder) -> dict[s
         why = f"its environment cannot be made ({error}); with a package index in reach, run this again"
         return {"gptcache": why, "redisvl": why}
     with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as answered:
-        texts = {pair[text] for pair in pairs for text in ("stored", "asked")} | {_REDISVL_PROBE}
+        texts = {pair[text] for pair in pairs for text in ("stored", "asked")}
         embeddings = {text: base64.b64encode(embedder.embed_any(text).tobytes()).decode() for text in texts}
         json.dump({"pairs": pairs, "embeddings": embeddings}, asked)
         asked.seek(0)
