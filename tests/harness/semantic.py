@@ -80,9 +80,8 @@ class FakeChangeLog:
         """Whether replicas that have said something are waited for; they never cease to be."""
         self.grown = asyncio.Event()
 
-    async def append_change(self, change: Change | bytes, *, awaited: bool = True) -> bytes:
+    async def append_change(self, change: Change | bytes) -> bytes:
         """Says that an answer changed; a key alone is that of one which was overwritten."""
-        del awaited
         self._check()
         self.changes.append(Change(change) if isinstance(change, bytes) else change)
         self.grown.set()

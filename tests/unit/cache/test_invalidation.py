@@ -5,13 +5,16 @@ import asyncio
 import pytest
 from harness.answers import fingerprint
 from harness.eventually import eventually
-from harness.semantic import FakeChangeLog
+from harness.semantic import FakeChangeLog, FakeNeighbours
 from tiermesh.cache.access import StoreAccess
 from tiermesh.cache.circuit import Circuit
 from tiermesh.cache.follower import Follower
 from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.invalidation import Invalidation
 from tiermesh.cache.local import LocalAnswers
+from tiermesh.cache.ports import Change
+from tiermesh.cache.semantic.index import QuestionIndex
+from tiermesh.cache.semantic.records import Record
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.testing import FakeAnswerStore, FakeClock
@@ -99,6 +102,41 @@ async def test_a_replica_answers_from_memory_for_less_than_it_says(kit):
     assert not kit.follower.is_current()
     await kit.follower.step(wait_ms=0)
     assert kit.follower.is_current()
+
+
+def known_of(prefix, index, text="How do I pay?"):
+    index.add(Record(prefix + b"entry", b"p", text, b"", 1.0, 1 << 60))
+    return len(index)
+
+
+async def test_after_an_interruption_it_says_again_what_was_forgotten_and_not_what_was_answered_since(kit):
+    index = QuestionIndex(FakeNeighbours, max_entries=9, clock=kit.clock)
+    follower = Follower(kit.log, kit.local, Forgotten(), index, kit.clock)
+    ended, marked = Change(b"t:", ended=b"12345678"), Change(b"t:one", mark=b"87654321")
+    for change in (ended, marked, Change(b"t:overwritten")):
+        await kit.log.append_change(change)
+    assert known_of(b"t:", index) == 1
+    await follower.step(wait_ms=0)
+    assert len(index) == 1, "from before it came, and perhaps answered since"
+    await kit.log.append_change(ended)
+    await follower.step(wait_ms=0)
+    assert len(index) == 0
+    follower.lost()
+    kit.log.changes.clear()
+    assert (await follower.step(wait_ms=0), follower.is_current()) == (0, False), "the log has lost its memory"
+    known_of(b"t:", index)
+    await follower.step(wait_ms=0)
+    assert kit.log.changes == [ended, marked]
+    assert all(change.is_repeated for change in kit.log.changes)
+
+    started = Forgotten(is_complete=False)
+    other = Follower(kit.log, kit.local, started, index, kit.clock)
+    await other.step(wait_ms=0)
+    assert started.is_complete
+    assert (b"12345678" in started.ended_names, started.mark_of(b"t:one")) == (True, b"87654321")
+    assert len(index) == 1, "it was answered since"
+    await follower.step(wait_ms=0)
+    assert len(kit.log.changes) == 2, "once is enough"
 
 
 async def test_what_is_overwritten_is_waited_for_by_nobody_and_said_now_and_then(kit):

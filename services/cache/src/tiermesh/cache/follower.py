@@ -15,6 +15,7 @@ import asyncio
 import math
 import secrets
 from collections import deque
+from dataclasses import replace
 
 from tiermesh.cache.forgotten import Forgotten
 from tiermesh.cache.local import LocalAnswers
@@ -69,6 +70,8 @@ class Follower:
         self._changes = _START
         self._last: deque[Change] = deque(maxlen=_SAID_AGAIN)
         self._was_lost = False
+        self._is_replaying = True
+        """Whether what comes was said before this replica had heard anything, or before it last lost its place."""
         self.has_tried = asyncio.Event()
         """Set once the log was read to its end, or did not answer."""
         local.is_current = self.is_current
@@ -106,9 +109,7 @@ class Follower:
         page = await self._log.read_changes(self._changes, wait_ms=wait_ms if self._forgotten.is_complete else 0)
         if page.is_reset:
             self.lost()
-            self._changes = _START
-            if self._index is not None:
-                self._index.clear()
+            self._changes, self._is_replaying = _START, True
             return 0
         for position, change in page.changes:
             self._changes = position
@@ -116,7 +117,7 @@ class Follower:
         if self._was_lost:
             await self._say_again()
         if page.is_last:
-            self._forgotten.is_complete = True
+            self._forgotten.is_complete, self._is_replaying = True, False
             self.has_tried.set()
         self._is_awaited = page.is_awaited
         self._heard_at = self._said_at
@@ -131,7 +132,7 @@ class Follower:
 
     async def _say_again(self) -> None:
         for change in tuple(self._last):
-            await self._log.append_change(change, awaited=False)
+            await self._log.append_change(replace(change, is_repeated=True))
         self._was_lost = False
 
     def _apply(self, change: Change) -> None:
@@ -140,7 +141,8 @@ class Follower:
         self._forgotten.note(change)
         if change.key.endswith(b":"):
             self._local.drop_prefix(change.key)
-            if self._index is not None:
+            if self._index is not None and not (change.is_repeated or self._is_replaying):
+                # Only to free memory: a question whose answer is gone is never given.
                 self._index.remove_prefix(change.key)
         else:
             self._local.drop(change.key)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, KeysView
 from typing import TypeVar
 
 from tiermesh.cache.ports import Change
@@ -52,6 +52,11 @@ class Forgotten:
     def has_ended(self, generation: bytes) -> bool:
         """Tells whether a generation was replaced."""
         return bool(self._ended) and ended_name(generation) in self._ended
+
+    @property
+    def ended_names(self) -> KeysView[bytes]:
+        """Names of generations that were replaced, the latest last."""
+        return self._ended.keys()
 
     def mark_of(self, entry_key: bytes) -> bytes | None:
         """Returns the mark of an answer's last invalidation by hand; None where none is remembered."""

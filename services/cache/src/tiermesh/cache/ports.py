@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tiermesh.cache.run_tokens import Claimant, ClaimText
@@ -38,6 +38,8 @@ class Change:
     """Name of the generation that was replaced, see `forgotten`; empty where none was."""
     mark: bytes = b""
     """Of the invalidation by hand; empty for any other."""
+    is_repeated: bool = field(default=False, compare=False)
+    """Whether it was said before: what has been answered since is not meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,10 @@ class RunBoard(Protocol):
 class ChangeLog(Protocol):
     """What replicas tell each other. Raises `Unavailable` like the store."""
 
-    async def append_change(self, change: Change, *, awaited: bool = True) -> bytes:
+    async def append_change(self, change: Change) -> bytes:
         """Says that an answer is gone, or those of a whole tenant.
 
-        Returns its position, for which somebody waits unless it is not `awaited`: see `count_behind`.
+        Returns its position, for which somebody waits unless it is repeated: see `count_behind`.
         """
         ...
 

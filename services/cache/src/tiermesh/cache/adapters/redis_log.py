@@ -16,7 +16,7 @@ from tiermesh.cache.ports import Change, ChangePage, QuestionPage
 QUESTIONS = PREFIX + b"{log}:questions"
 _AWAITED = b"awaited"
 """Of a change that was not only overwritten: somebody waits until it has been heard."""
-_ENDED, _MARK = b"ended", b"mark"
+_ENDED, _MARK, _REPEATED = b"ended", b"mark", b"again"
 _HEARD = PREFIX + b"{log}:heard"
 _PAGE = 500
 _HEARD_MS = 60_000
@@ -63,12 +63,12 @@ class RedisLog:
         self._say_heard = RedisScript(client, _SAY_HEARD)
         self._count_behind = RedisScript(client, _COUNT_BEHIND)
 
-    async def append_change(self, change: Change, *, awaited: bool = True) -> bytes:
+    async def append_change(self, change: Change) -> bytes:
         """Says that an answer is gone, or those of a whole tenant; returns its position."""
         said: dict[Any, Any] = {b"key": change.key}
         said |= {_ENDED: change.ended} if change.ended else {}
         said |= {_MARK: change.mark} if change.mark else {}
-        said |= {_AWAITED: b"1"} if awaited else {}
+        said |= {_REPEATED if change.is_repeated else _AWAITED: b"1"}
         return bytes(await answer_of(self._client.xadd(CHANGES, said, maxlen=MAX_CHANGES, approximate=True)))
 
     async def say_heard(self, replica: str, changes_until: bytes, *, holds_ms: int) -> None:
@@ -125,7 +125,7 @@ class RedisLog:
 
 
 def _change(fields: Mapping[bytes, bytes]) -> Change:
-    return Change(fields.get(b"key", b""), fields.get(_ENDED, b""), fields.get(_MARK, b""))
+    return Change(fields.get(b"key", b""), fields.get(_ENDED, b""), fields.get(_MARK, b""), _REPEATED in fields)
 
 
 def _order(position: bytes) -> tuple[int, int]:
