@@ -113,7 +113,7 @@ fetched = pytest.mark.skipif(
         (
             "怎么把500元退给王小姐",
             "请问如何把500元退给王小姐？",
-            ["怎么把<number>元<name>小姐", "请问如何把<number>元<name>小姐？"],
+            ["怎么把<number>元<name>小姐", "请问如何把<number>元<name>小姐?"],
             ["500元", "王小姐"],
         ),
     ],
