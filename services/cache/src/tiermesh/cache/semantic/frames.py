@@ -13,7 +13,7 @@ import re
 from tiermesh.cache.semantic.wordnet import is_verb
 
 _PRAISE = (
-    r"(?:(?:most|more|very|really|single|overall|generally) )*(?:best|safest|easiest|simplest|quickest|fastest|right|correct|proper|recommended|good|"
+    r"(?:(?:most|more|very|really|single|overall|generally) )*(?:best|easiest|simplest|right|correct|proper|recommended|good|"
     r"easy|simple|quick|effective|efficient|usual|normal|typical|ideal|standard|common|preferred|possible|practical|"
     r"reliable|appropriate|general|basic|great|suggested|official|optimal|accepted|convenient|exact|straightforward)"
 )

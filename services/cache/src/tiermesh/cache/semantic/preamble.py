@@ -12,7 +12,7 @@ import re
 _SOMEBODY = (
     r"(?:you|someone|somebody|anyone|anybody|any ?one|anyone here|any of you|somebody here|you guys|you all|one of you)"
 )
-_ME = r"(?: (?:to |with )?(?:me|us|a beginner))?"
+_ME = r"(?: (?:to |with )?(?:me|us))?"
 _SAY = (
     r"(?:tell|explain|show|teach|clarify|describe|enlighten|educate|guide|instruct|outline|elaborate on|"
     r"help (?:me|us) (?:to )?(?:understand|figure out|find out|see|know|learn|with)|shed (?:some )?light on|"
