@@ -37,7 +37,7 @@ _GRAMMAR_EN = frozenset({
     "stand", "stands", "called", "call", "spell", "spelled", "spelt", "spelling", "write", "written", "define",
     "definition", "pronounce", "pronounced", "pronunciation", "translate", "translated", "translation", "'s", "short",
 })  # fmt: skip
-_GRAMMAR_ZH = frozenset("怎么如何样咋用的是什啥呢吗啊呀？?，,。.'\"《》“”应该要到成为")
+_GRAMMAR_ZH = frozenset("意思含义怎么如何样咋用的是什啥呢吗啊呀？?，,。.'\"《》“”应该要到成为")
 """What the question itself is built of."""
 
 

@@ -22,6 +22,7 @@ _PLACES = re.compile(
 )
 _SETTINGS = frozenset({"change", "edit", "enable", "disable", "reset", "delete", "upload", "unsubscribe"})
 """Deeds of which how they are done and where they are done are one answer."""
+_SETTINGS_ZH = re.compile(r"查|修改|更改|设置|关闭|开启|下载|退订|注销|解绑|绑定")
 _ALIKE = (frozenset({"what", "do"}),)
 
 
@@ -36,8 +37,13 @@ def refuse(asked: Question, known: Question) -> str | None:
         return None
     if {asked.kind, known.kind} == {"how", "where"} and _SETTINGS & set(asked.content) & set(known.content):
         return None
+    if {asked.kind, known.kind} == {"what", "where"} and any(map(_is_capital_city, (asked, known))):
+        # `What city is the capital of` is read as a place, `what is the capital of` as its name.
+        return None
     if asked.language == known.language == "zh":
         kinds = {asked.kind, known.kind}
+        if kinds == {"怎么", "哪里"} and set(_SETTINGS_ZH.findall(asked.text)) & set(_SETTINGS_ZH.findall(known.text)):
+            return None
         if "do" in kinds and kinds & _NAMED_ZH and set(asked.content) == set(known.content):
             return None
         if kinds in _BIG_OR_OLD:
@@ -49,10 +55,14 @@ def refuse(asked: Question, known: Question) -> str | None:
     return f"{asked.kind} and {known.kind}"
 
 
+def _is_capital_city(question: Question) -> bool:
+    return "capital" in question.content and bool(_PLACES.search(question.text.lower()))
+
+
 def _modality(asked: Question, known: Question) -> str | None:
     if asked.language != "en":
         return None
-    mine, theirs = set(asked.tokens), set(known.tokens)
+    mine, theirs = ({"what" if word == "which" else word for word in each.tokens} for each in (asked, known))
     if _ASKS & mine - {asked.kind} != _ASKS & theirs - {known.kind}:
         return "one asks a second thing"
     if asked.kind == "do" and _MOODS & mine != _MOODS & theirs:
