@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from tiermesh.cache.semantic.order import BE, DONE, HOLDERS, compounds, is_one_name, owned_first, plain_order
+from tiermesh.cache.semantic.guards import persons
+from tiermesh.cache.semantic.guards.persons import PERSONS
+from tiermesh.cache.semantic.order import DONE, HOLDERS, compounds, is_one_name, owned_first, plain_order
 from tiermesh.cache.semantic.order_zh import HOW, MOST, WHETHER, is_fronted, without_most
 from tiermesh.cache.semantic.question import Question
-from tiermesh.cache.semantic.stems import stem
 
 _MARKS = {
     "from": "from", "to": "to", "into": "to", "onto": "to", "than": "than", "before": "before", "after": "after",
@@ -33,20 +34,8 @@ _JOINING = frozenset({"connect", "pair", "link", "sync", "compare"})
 """Deeds to two things alike: to connect it to, or with, another is the same."""
 _DOES = frozenset({"do", "does", "did"})
 _RELATIVE = (["that"], ["which"], ["that", "is"], ["which", "is"])
-_PERSONS = {
-    "i": "i", "me": "i", "we": "i", "us": "i", "myself": "i", "my": "my", "mine": "my", "our": "my", "ours": "my",
-    "you": "you", "yourself": "you", "your": "your", "yours": "your",
-}  # fmt: skip
-_OF_PERSONS = frozenset({"what", "who", "is", "can", "will", "where", "when", "should"})
-_FEW = 2
-_MOODS = frozenset({"allowed", "permitted", "supposed", "required", "obliged", "interested", "need", "even", "open"})
 _ANYONE = frozenset({"i", "you", "we", "one", "people", "to"})
 _COUNTED = frozenset({"howmany", "howmuch", "what"})
-_DONE_TO_ME = re.compile(
-    r"(?<=[\u4e00-\u9fff])(?<![给帮跟对让为和向替])(?<!告诉)(?<!(?<!邀)请)(?:我们?|你们?|您)(?:的?吗|呢|啊|呀|吧|了)*[?!。.]*$"
-)
-_HERE = frozenset({"this", "these", "those", "here", "这", "那"})
-_THIRD = frozenset({"he", "him", "his", "she", "her", "hers", "they", "them", "their", "他", "她"})
 
 
 def refuse(asked: Question, known: Question) -> str | None:
@@ -56,7 +45,7 @@ def refuse(asked: Question, known: Question) -> str | None:
     for token in one.keys() & other.keys():
         if one[token] != other[token] and not (joined and {one[token], other[token]} == {"with", "to"}):
             return f"{one[token]} and {other[token]} {token}"
-    return _order(asked, known, one, other) or _person(asked, known)
+    return _order(asked, known, one, other) or persons.refuse(asked, known)
 
 
 def parts(question: Question) -> dict[str, str]:
@@ -206,7 +195,7 @@ def _is_done_by_anyone(asked: Question, known: Question, mine: list[str], theirs
     if asked.kind != "how":
         return False
     for done, order, plain, deeds in ((asked, mine, known, theirs), (known, theirs, asked, mine)):
-        is_passive = {"is", "are"} & set(done.words) and not {"by", *_PERSONS} & set(done.words)
+        is_passive = {"is", "are"} & set(done.words) and not {"by", *PERSONS} & set(done.words)
         if is_passive and _ANYONE & set(plain.words) and not {"is", "are"} & set(plain.words):
             shown = any(word.endswith(("ed", "en")) or word in DONE for word in done.words)
             if shown and [token for token in order if token != deeds[0]] == deeds[1:]:
@@ -305,66 +294,3 @@ def _between(question: Question, first: str, second: str) -> list[str] | None:
         return None
     start, end = tokens.index(first), tokens.index(second)
     return tokens[start + 1 : end] if start < end else None
-
-
-def _person(asked: Question, known: Question) -> str | None:
-    if bool(_THIRD & set(asked.words)) != bool(_THIRD & set(known.words)):
-        return "only one is about somebody else"
-    if _HERE & set(asked.words) != _HERE & set(known.words):
-        return "only one points at something"
-    if asked.language == "zh":
-        # Who is meant is left out as often as not, but not where it is done to me.
-        if bool(_DONE_TO_ME.search(asked.text)) != bool(_DONE_TO_ME.search(known.text)):
-            return "one does it, the other has it done to them"
-        return None
-    if _suffered(asked) ^ _suffered(known):
-        return "one does it, the other has it done to them"
-    if _is_about_doing(asked, known) and _doing(asked) != _doing(known):
-        return "both you and I take part, and not alike"
-    one, other = _persons(asked), _persons(known)
-    if {"my", "your"} == (one ^ other) & {"my", "your"} or (asked.kind != "how" and {"i", "you"} <= one ^ other):
-        return "one is about me, the other about you"
-    if asked.kind == "do" and (one != other or _objects(asked) != _objects(known)):
-        return "only one is about me or you"
-    # `How do I` and `how to`, `find my invoice` and `find invoices` are alike; what is asked about a person is not.
-    if asked.kind in _OF_PERSONS and len(asked.content) < _FEW and one != other:
-        return "only one is about me or you"
-    return None
-
-
-def _suffered(question: Question) -> set[str]:
-    """Returns what is done to me or you: `can I be fired`, `am I charged`."""
-    words = question.words
-    return {
-        stem(done)
-        for one, other, done in zip(words, words[1:], words[2:], strict=False)
-        if (one in _PERSONS) != (other in _PERSONS)
-        and {one, other} & BE
-        and (done.endswith(("ed", "en")) or done in DONE)
-        and done not in _MOODS
-    }
-
-
-def _persons(question: Question) -> set[str]:
-    # Tokens, not words: `can you tell me` is gone from them.
-    return {_PERSONS[token] for token in question.tokens if token in _PERSONS}
-
-
-def _objects(question: Question) -> set[str]:
-    # `I want to buy it` says what I want, `buy me one` what you shall do.
-    return {"i", "me", "we", "us"} & set(question.tokens)
-
-
-def _is_about_doing(asked: Question, known: Question) -> bool:
-    if _is_between_us(asked) or _is_between_us(known):
-        return True
-    # `Call me Bob` and `call Bob for me`.
-    return asked.kind == "do" and bool(_objects(asked))
-
-
-def _is_between_us(question: Question) -> bool:
-    return {"i", "you"} <= _persons(question)
-
-
-def _doing(question: Question) -> list[str]:
-    return [_PERSONS.get(t, t) for t in question.tokens if t in _PERSONS or t in question.content or t == "by"]
