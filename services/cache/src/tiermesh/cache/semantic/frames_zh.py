@@ -67,6 +67,7 @@ _SERVICES = (
     "改|修改|更改|更换|换绑|变更|取消|退货|退款|退订|退出|注销|绑定|解绑|解除|重置|找回|开通|关闭|申请|办理|补办|投诉|开发票|挂失|升级|续费|还款|"
     "报名|预约|转账|提现|销户|开户|换货"
 )
+# What stands before is looked back at, or taken in from its beginning: from every character, that would be quadratic in the text.
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), stands)
     for pattern, stands in (
@@ -91,10 +92,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"哪(?:里|儿)?(?:可以|能够?)(?=查|修改|更改|设置|关闭|开启|下载|退订|注销|解绑|绑定)", "哪里"),
         # How it is done, named as a way, a course or steps.
         (r"(?P<deed>[^,?]{2,20}?),?(?:我)?(?:应该|该|需要|要)?(?:怎么|如何|怎样)(?:操作|弄)$", r"怎么\g<deed>"),
-        (r"(?P<what>[^,?]{2,}?)(?:需要|要|有)(?:什么|哪些|啥)(?:流程|步骤)$", r"\g<what>怎么"),
-        (r"(?P<what>[^,?]{2,}?)的?(?:过程|流程|步骤)(?:是什么|是怎样的|是怎么样的|是啥|有哪些)$", r"\g<what>怎么"),
-        (r"(?P<what>[^,?]{2,}?)是?(?:怎么|如何|怎样)进行的?$", r"\g<what>怎么"),
-        (r"(?P<what>[^,?]+?)的?联系方式(?:是什么|是多少|有哪些)?$", r"怎么联系\g<what>"),
+        (r"(?<=[^,?]{2})(?:需要|要|有)(?:什么|哪些|啥)(?:流程|步骤)$", "怎么"),
+        (r"(?<=[^,?]{2})的?(?:过程|流程|步骤)(?:是什么|是怎样的|是怎么样的|是啥|有哪些)$", "怎么"),
+        (r"(?<=[^,?]{2})是?(?:怎么|如何|怎样)进行的?$", "怎么"),
+        (r"(?<![^,?])(?P<what>[^,?]+?)的?联系方式(?:是什么|是多少|有哪些)?$", r"怎么联系\g<what>"),
         (r"(?:支持|接受|可以用|能用|有)(?:什么|哪些|哪几种)(?P<deed>[\u4e00-\u9fff]{2})(?:方式|方法)$", r"可以怎么\g<deed>"),
         (r"(?:包不包|含不含|包不包括|包不包含|是否包含|是否包括)(?P<what>[^?]+?)吗?$", r"含\g<what>吗"),
         (r"(?P<when>多久|几天|几点|什么时候|何时)(?:才)?(?:能|可以|会|要)(?=到|收|送|完成|恢复|生效|发货)", r"\g<when>"),
@@ -111,8 +112,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # Deeds by their names.
         (r"(?:给|对|为|把)(?P<what>[^,.?]{1,12}?)(?:进行|加以|予以|作出|做出|做一?个|做一次|做|作)(?P<deed>" + _DEEDS + r")(?=$|[?吗呢的,.])", r"\g<deed>\g<what>"),
         (r"(?:给|对|为)(?P<what>[^,.?]{1,12}?)(?:进行|加以|予以)(?:一个|一次|一下)?(?P<deed>[\u4e00-\u9fff]{2,3})(?=$|[?吗呢的,.])", r"\g<deed>\g<what>"),
-        (r"(?P<what>[^,.?]+?)的?(?P<deed>[做吃用写读画养洗玩走算种煮包喝泡拼折])法(?:是什么|有哪些|是怎样的|是啥)?$", r"\g<what>怎么\g<deed>"),
-        (r"(?P<what>[^,.?]+?)(?:的|是)?(?:工作|运行|运作)(?:的)?原理(?:是什么|是啥|是怎样的|是怎么样的)?$", r"\g<what>怎么工作"),
+        (r"(?<=[^,.?])的?(?P<deed>[做吃用写读画养洗玩走算种煮包喝泡拼折])法(?:是什么|有哪些|是怎样的|是啥)?$", r"怎么\g<deed>"),
+        (r"(?<=[^,.?])(?:的|是)?(?:工作|运行|运作)(?:的)?原理(?:是什么|是啥|是怎样的|是怎么样的)?$", "怎么工作"),
         (r"(?:运作|运转)(?=的|$|[?呢])", "工作"),
         (r"(?:起|发挥)(?:到)?(?:什么|啥|哪些)?作用", "有什么作用"),
         (r"所需要?的?(?P<what>材料|文件|条件|手续|证件|资料)", r"需要什么\g<what>"),
@@ -142,6 +143,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 _START = tuple(re.compile(rf"^{pattern}") for pattern in _STARTS)
+_TOLD = _START[4]
+"""What asks to be told."""
 _END = tuple(re.compile(pattern) for pattern in _ENDS)
 _NUMBER = re.compile(
     rf"(?<![第\d几少{_DIGITS}])(?P<number>[一二两三四五六七八九十〇零][{_DIGITS}]*)(?P<measure>[\u4e00-\u9fff])"
@@ -197,14 +200,12 @@ def _without_start(text: str, pattern: re.Pattern[str]) -> str:
     if _KNOWN.match(found.group()):
         # `你知道它是什么吗` asks what it is.
         rest = re.sub(r"(?:吗|么|不)?[\s?]*$", "", rest)
-    elif pattern is _START[4] and _ASKED.match(found.group()) and not _QUESTION.search(_MAY_END.sub("", rest)):
-        # `能介绍一下退款政策吗` asks what it is, not whether.
-        rest = f"{_MAY_END.sub('', rest)}是什么"
-    elif pattern is _START[4] and _ASKED.match(found.group()) and _MAY_END.search(rest):
-        rest = _MAY_END.sub("", rest)
-    elif pattern is _START[4] and not _QUESTION.search(rest):
-        # `解释光合作用` asks what that is.
-        rest = f"{rest.rstrip('.。! ')}是什么"
+    elif pattern is _TOLD:
+        if _ASKED.match(found.group()):
+            rest = _MAY_END.sub("", rest)
+        if not _QUESTION.search(rest):
+            # `解释光合作用` and `能解释光合作用吗` ask what that is.
+            rest = f"{rest.rstrip('.。! ')}是什么"
     return rest
 
 
