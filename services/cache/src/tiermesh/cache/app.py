@@ -39,6 +39,7 @@ from tiermesh.cache.runs import Runs
 from tiermesh.cache.semantic.index import QuestionIndex
 from tiermesh.cache.semantic.lexicon import chinese, english
 from tiermesh.cache.semantic.reader import QuestionReader
+from tiermesh.cache.semantic.thesaurus import thesaurus
 from tiermesh.cache.semantic.tier import SemanticTier
 from tiermesh.cache.servicer import CacheServicer
 from tiermesh.shared.clock import SYSTEM_CLOCK, Clock
@@ -232,6 +233,7 @@ async def open_semantic_parts(
     # Read now, and not while the first caller waits.
     english()
     chinese()
+    thesaurus()
     folder = embedder_folder(environ)
     async with AsyncExitStack() as stack:
         embedder = None

@@ -15,11 +15,12 @@ from tiermesh.cache.semantic.wordnet import section
 
 def groups_of(token: str) -> frozenset[int]:
     """Returns the groups of words that mean the same in which a question's token is."""
-    return _groups().get(token, frozenset())
+    return thesaurus().get(token, frozenset())
 
 
 @cache
-def _groups() -> dict[str, frozenset[int]]:
+def thesaurus() -> dict[str, frozenset[int]]:
+    """Returns the groups of all words, by token; read once."""
     groups: dict[str, frozenset[int]] = {}
     lexicon = english()
     for number, words in enumerate(section("same")):
