@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from helm_python import Chart
+from harness.helm_process import render_files
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "tiermesh"
@@ -121,19 +121,18 @@ def main_container(workload: Manifest) -> Manifest:
     return found
 
 
-@cache
-def _chart() -> Chart:
-    return Chart.load(CHART)
-
-
 def render(values: Manifest | None = None, *, name: str = "tiermesh") -> Release:
-    """Renders the chart as `helm install` would. Releases of equal values are one: do not change what is in them."""
+    """Renders the chart as `helm install` would. Releases of equal values are one: do not change what is in them.
+
+    Raises:
+        ChartRefused: the values are not what the chart takes.
+    """
     return _render(json.dumps(values or {}, sort_keys=True), name)
 
 
 @cache
 def _render(values: str, name: str) -> Release:
-    files = _chart().render(json.loads(values), name=name, namespace=NAMESPACE)
+    files = render_files(CHART, json.loads(values), name=name, namespace=NAMESPACE)
     manifests = "\n---\n".join(text for path, text in files.items() if path.endswith(".yaml"))
     objects = tuple(item for item in yaml.load_all(manifests, Loader=yaml.CSafeLoader) if item)
     (notes,) = [text for path, text in files.items() if path.endswith("NOTES.txt")]

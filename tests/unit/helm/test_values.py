@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 from harness.helm import CHART, ROOT, render
-from helm_python.errors import HelmError
+from harness.helm_process import ChartRefused
 
 TIER = {"name": "l1", "config": {"backend": "vllm", "model": "a/b"}}
 
@@ -47,7 +47,7 @@ TIER = {"name": "l1", "config": {"backend": "vllm", "model": "a/b"}}
     ],
 )
 def test_the_schema_names_the_wrong_key(values, key):
-    with pytest.raises(HelmError, match=key):
+    with pytest.raises(ChartRefused, match=key):
         render(values)
 
 
@@ -70,7 +70,7 @@ def test_the_schema_names_the_wrong_key(values, key):
     ],
 )
 def test_what_a_schema_cannot_say_is_refused_too(values, message):
-    with pytest.raises(HelmError, match=message):
+    with pytest.raises(ChartRefused, match=message):
         render(values)
 
 
