@@ -4,10 +4,11 @@
 {{- define "tiermesh.config" -}}
 {{- $tenants := list -}}
 {{- range .Values.tenants -}}
+{{- $tenant := omit . "keysFrom" "secret" -}}
 {{- if eq .keysFrom "env" -}}
-{{- $tenants = append $tenants (dict "name" .name "key_env" (include "tiermesh.keyEnv" .)) -}}
+{{- $tenants = append $tenants (merge (dict "key_env" (include "tiermesh.keyEnv" .)) $tenant) -}}
 {{- else -}}
-{{- $tenants = append $tenants (dict "name" .name "key_file" (printf "/etc/tiermesh-keys/%s" .name)) -}}
+{{- $tenants = append $tenants (merge (dict "key_file" (printf "/etc/tiermesh-keys/%s" .name)) $tenant) -}}
 {{- end -}}
 {{- end -}}
 {{- $tiers := list -}}
@@ -23,6 +24,9 @@
 {{- end -}}
 {{- if .Values.driftReference -}}
 {{- $_ := set $config "outcomes" (merge (dict "drift_reference" "drift-reference.json") $config.outcomes) -}}
+{{- end -}}
+{{- if .Values.banditReport -}}
+{{- $_ := set $config "bandit" (merge (dict "report" "bandit-report.json") ($config.bandit | default dict)) -}}
 {{- end -}}
 {{- $own := dict
   "network" (include "tiermesh.config.network" . | fromYaml)
@@ -49,11 +53,12 @@ dns_suffix: {{ include "tiermesh.dnsSuffix" . | quote }}
 service_port: {{ .Values.ports.service }}
 {{- end -}}
 
-{{- define "tiermesh.driftReference" -}}
-{{- if kindIs "string" .Values.driftReference -}}
-{{- .Values.driftReference -}}
+{{/* A JSON file given as text or as values. Takes the value. */}}
+{{- define "tiermesh.json" -}}
+{{- if kindIs "string" . -}}
+{{- . -}}
 {{- else -}}
-{{- toJson .Values.driftReference -}}
+{{- toJson . -}}
 {{- end -}}
 {{- end -}}
 
@@ -73,22 +78,32 @@ service_port: {{ .Values.ports.service }}
 {{- end -}}
 
 {{/*
-The running processes follow the files, so a change of them restarts nothing by itself. These sections are read once,
-at the start. Takes (dict "root" $ "sections" (list "cache")), the sections that one component alone reads at its start.
+The running processes follow the files, so a change of them restarts nothing by itself. What is read once, at the start,
+is in this sum: by every process, and by one component alone. Takes (dict "root" $ "component" "cache").
 */}}
 {{- define "tiermesh.startupChecksum" -}}
-{{- $values := .root.Values -}}
+{{- $config := .root.Values.config -}}
 {{- $read := dict
   "network" (include "tiermesh.config.network" .root | fromYaml)
   "discovery" (include "tiermesh.config.discovery" .root | fromYaml)
-  "tracing" $values.config.tracing
-  "logging" $values.config.logging
-  "longest" (($values.config.deadlines | default dict).max_ms | toString)
-  "drain_s" $values.config.drain_s -}}
-{{- range .sections -}}
-{{- $_ := set $read . (get $values.config .) -}}
-{{- if eq . "outcomes" -}}
-{{- $_ := set $read "driftReference" $values.driftReference -}}
+  "tracing" $config.tracing
+  "metrics" $config.metrics
+  "logging" $config.logging
+  "longest" (($config.deadlines | default dict).max_ms | toString)
+  "drain_s" $config.drain_s -}}
+{{- if has .component (list "classifier" "cache" "outcomes") -}}
+{{- $_ := set $read .component (get $config .component) -}}
+{{- end -}}
+{{- if eq .component "outcomes" -}}
+{{- $_ := set $read "driftReference" .root.Values.driftReference -}}
+{{- else if eq .component "router" -}}
+{{- $_ := set $read "burst" (($config.escalation | default dict).burst | toString) -}}
+{{- $_ := set $read "queue" (($config.outcomes | default dict).queue | toString) -}}
+{{- else if hasPrefix "engine-" .component -}}
+{{- range .root.Values.tenants -}}
+{{- if .weight -}}
+{{- $_ := set $read (printf "weight of %s" .name) .weight -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $read | sha256sum -}}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 from harness.eventually import eventually
-from harness.helm import NAMESPACE, ROOT, VALUE_SETS, main_container, render
+from harness.helm import CHART, NAMESPACE, ROOT, VALUE_SETS, main_container, render
 from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.resources import make_cluster
 from tiermesh.shared.config import TiermeshConfig, load_config, watch_config
@@ -84,6 +86,28 @@ def test_ports_of_the_configuration_are_the_ports_of_the_pods(release, config_of
 
 def test_scaling_changes_no_file():
     assert render().config_files() == render({"router": {"replicas": 9}, "engine": {"replicas": 3}}).config_files()
+
+
+def test_every_section_can_be_given():
+    own = {"network", "discovery", "tenants", "tiers", "rules"}
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    offered = schema["properties"]["config"]["properties"]
+    assert set(offered) | own == set(TiermeshConfig.model_fields)
+    # The default values name all of them, for whoever looks there.
+    given = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
+    assert set(given) == set(offered)
+
+
+def test_a_tenant_may_weigh_more(config_of):
+    tenant = {"name": "default", "keysFrom": "file", "secret": {"name": "keys", "key": "default"}, "weight": 2.5}
+    assert config_of(render({"tenants": [tenant]})).tenants[0].weight == 2.5
+
+
+def test_a_replay_report_lies_beside_the_configuration(config_of):
+    release = render({"banditReport": '{"format": 1}', "config": {"outcomes": {"enabled": True}}})
+    report = config_of(release).bandit.report
+    assert report is not None
+    assert json.loads(report.read_text(encoding="utf-8")) == {"format": 1}
 
 
 def test_spans_go_straight_to_the_collector(config_of):

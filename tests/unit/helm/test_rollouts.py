@@ -9,6 +9,7 @@ import yaml
 from harness.helm import CHART, render
 
 TIERS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["tiers"]
+TENANT = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["tenants"][0]
 EVERYONE = {"router", "classifier", "cache", "control-plane", "ingress", "engine-l0", "engine-l1", "engine-l2"}
 
 
@@ -40,6 +41,11 @@ def _tiers(**changes):
         (_tiers(model="simulated-other"), {"engine-l1"}),
         (_tiers(context_tokens=4096), {"engine-l1"}),
         ({"config": {"cache": {"ttl_s": 60}}}, {"cache"}),
+        ({"config": {"classifier": {"model_timeout_ms": 9}}}, {"classifier"}),
+        ({"config": {"health": {"timeout_ms": 900}, "bandit": {"mode": "shadow"}}}, set()),
+        ({"banditReport": "{}"}, set()),
+        ({"config": {"escalation": {"burst": 9}}}, {"router"}),
+        ({"config": {"metrics": {"otlp_endpoint": "http://otel:4317"}}}, EVERYONE),
         ({"config": {"tracing": {"otlp_endpoint": "http://otel:4317"}}}, EVERYONE),
         ({"config": {"logging": {"level": "debug"}}}, EVERYONE),
         ({"config": {"deadlines": {"max_ms": 900_000}}}, EVERYONE),
@@ -47,6 +53,10 @@ def _tiers(**changes):
         (
             {"tenants": [{"name": "default", "keysFrom": "file", "secret": {"name": "other", "key": "default"}}]},
             {"control-plane"},
+        ),
+        (
+            {"tenants": [{**TENANT, "weight": 3}]},
+            {"engine-l0", "engine-l1", "engine-l2"},
         ),
     ],
 )
