@@ -12,6 +12,7 @@ from tiermesh.engine.load import Load
 from tiermesh.engine.metrics import EngineMetrics
 from tiermesh.outcomes.metrics import OutcomeMetrics
 from tiermesh.router.telling.metrics import RequestMetrics
+from tiermesh.shared.tls.metrics import watch_certificate
 
 _HEAD = """\
 <!-- Written by docs/generate.py; change the code it names, then run `make protos`. -->
@@ -37,6 +38,8 @@ Envoy's own have the prefix `envoy.`, and what they are about (`envoy.cluster_na
 | `envoy.cluster.outlier_detection.ejections_active` | replicas taken out because they fail |
 | `envoy.cluster.membership_healthy` | replicas that answer health checks |
 | `envoy.http.downstream_rq_xx` | answers at the ingress, by class of status |
+| `envoy.server.days_until_first_cert_expiring` | days until the first certificate or authority that this Envoy uses ends |
+| `envoy.cluster.ssl.fail_verify_san`, `envoy.cluster.ssl.fail_verify_error` | services whose certificate named another service, or came from an authority that is not trusted |
 """
 
 
@@ -92,6 +95,7 @@ def instruments() -> dict[str, list[Made]]:
         ("cache", CacheMetrics),
         ("outcomes", OutcomeMetrics),
         ("engine", lambda meter: EngineMetrics(meter, tier="", model="", load=lambda: Load(0, 0, 0, 0, 0.0, 0, 0))),
+        ("every process with mutual TLS", lambda meter: watch_certificate(meter, lambda: 0.0)),
     ):
         meter = RecordingMeter()
         make(meter)

@@ -11,7 +11,7 @@ from tiermesh.api.mesh.v1 import mesh_pb2, mesh_pb2_grpc
 from tiermesh.mesh.api_keys import ApiKeys
 from tiermesh.mesh.app import ControlPlane, wire
 from tiermesh.shared.config import TiermeshConfig
-from tiermesh.shared.rpc import open_channel, open_server
+from tiermesh.shared.rpc import ServerTls, open_channel, open_server
 from tiermesh.shared.testing import recorded_tracing
 
 KEYS = ApiKeys({"acme": (KEY,), "globex": (OTHER_KEY,)})
@@ -36,7 +36,11 @@ class RunningControlPlane:
 
 @asynccontextmanager
 async def running_control_plane(
-    config: TiermeshConfig, *, keys: ApiKeys = KEYS, environ: dict[str, str] | None = None
+    config: TiermeshConfig,
+    *,
+    keys: ApiKeys = KEYS,
+    environ: dict[str, str] | None = None,
+    tls: ServerTls | None = None,
 ) -> AsyncIterator[RunningControlPlane]:
     """Serves a configuration on its xDS port until the block is left."""
     plane = wire(read_keys=lambda _: keys, environ=environ or {})
@@ -44,6 +48,8 @@ async def running_control_plane(
     running = RunningControlPlane(plane, target)
     running.publish(config)
     with recorded_tracing() as tracing:
-        async with open_server(plane.services, address=target, tracing=tracing, default_deadline_s=10) as server:
+        async with open_server(
+            plane.services, address=target, tracing=tracing, default_deadline_s=10, tls=tls
+        ) as server:
             await server.set_serving(True)
             yield running

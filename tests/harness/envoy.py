@@ -17,6 +17,7 @@ from harness.eventually import eventually
 from harness.ports import free_port_base, network_environment
 from tiermesh.mesh.bootstrap import make_bootstrap
 from tiermesh.mesh.role import Role, has_ingress, has_mesh
+from tiermesh.mesh.sds import make_secrets, sds_path
 from tiermesh.shared.config import TiermeshConfig, parse_config
 
 ENVOY = Path(sys.executable).parent / "envoy"
@@ -49,7 +50,8 @@ class RunningEnvoy:
     @property
     def url(self) -> str:
         """Address of the ingress."""
-        return f"http://127.0.0.1:{self.config.network.ingress_port}"
+        scheme = "https" if self.config.tls.ingress.enabled else "http"
+        return f"{scheme}://127.0.0.1:{self.config.network.ingress_port}"
 
     def http(self, key: str | None = KEY, **options: object) -> httpx.AsyncClient:
         """Returns a client of the ingress."""
@@ -87,6 +89,8 @@ async def running_envoy(
     """Starts an Envoy, waits until its listeners take connections, and kills it in the end."""
     bootstrap, log = folder / f"envoy-{role}.yaml", folder / f"envoy-{role}.log"
     bootstrap.write_text(yaml.safe_dump(make_bootstrap(config, role=role, node_id=role, protocol=protocol)))
+    for name, secret in make_secrets(config, role).items():
+        sds_path(config, name).write_text(yaml.safe_dump(secret))
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             ENVOY,

@@ -23,7 +23,7 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.shared.endpoints import Endpoint
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.headers import OPENAI_ERROR
-from tiermesh.shared.rpc import RunningServer, Service, open_server
+from tiermesh.shared.rpc import RunningServer, ServerTls, Service, open_server
 from tiermesh.shared.testing import recorded_tracing
 
 
@@ -171,7 +171,9 @@ class RunningStub:
 
 
 @asynccontextmanager
-async def running_stub(endpoint: Endpoint, *, drain_s: float = 0.0) -> AsyncIterator[RunningStub]:
+async def running_stub(
+    endpoint: Endpoint, *, drain_s: float = 0.0, tls: ServerTls | None = None
+) -> AsyncIterator[RunningStub]:
     """Serves all three services at an endpoint."""
     seen = Seen()
     engine = StubEngine(seen)
@@ -182,7 +184,7 @@ async def running_stub(endpoint: Endpoint, *, drain_s: float = 0.0) -> AsyncIter
     ]  # fmt: skip
     with recorded_tracing() as tracing:
         async with open_server(
-            services, address=str(endpoint), tracing=tracing, default_deadline_s=600, drain_s=drain_s
+            services, address=str(endpoint), tracing=tracing, default_deadline_s=600, drain_s=drain_s, tls=tls
         ) as server:
             await server.set_serving(True)
             try:

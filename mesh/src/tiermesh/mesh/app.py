@@ -77,18 +77,24 @@ async def run(process: Process) -> None:
     )
     if not plane.publisher.offer(config):
         raise ConfigError(plane.publisher.rejection)
+    with process.open_meter("tiermesh-mesh"):
+        await _serve(process, plane)
+
+
+async def _serve(process: Process, plane: ControlPlane) -> None:
     async with (
         process.open_tracing("tiermesh-mesh") as tracing,
         open_server(
             plane.services,
             address=process.address,
+            tls=process.server_tls(),
             tracing=tracing,
             default_deadline_s=_CALL_DEADLINE_S,
             drain_s=_DRAIN_S,
         ) as server,
     ):
         following = asyncio.create_task(
-            follow(plane.publisher, process.config_path, state=process.state, environ=environ)
+            follow(plane.publisher, process.config_path, state=process.state, environ=process.environ)
         )
         await server.set_serving(True)
         _log.info("serving", port=server.port)

@@ -13,6 +13,7 @@ from envoy.extensions.tracers.opentelemetry.resource_detectors.v3 import static_
 from google.protobuf.json_format import MessageToDict
 from tiermesh.mesh.resources import make_collector_cluster
 from tiermesh.mesh.resources.message import typed
+from tiermesh.mesh.resources.tls import make_peer_tls
 from tiermesh.mesh.role import Role
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.endpoints import CONTROL_PLANE
@@ -102,6 +103,8 @@ def make_bootstrap(
                 {
                     "name": XDS_CLUSTER,
                     "type": kind,
+                    # As for the services.
+                    "dns_lookup_family": "V4_PREFERRED",
                     "connect_timeout": "1s",
                     "typed_extension_protocol_options": {
                         _HTTP2: {
@@ -124,6 +127,8 @@ def make_bootstrap(
             ]
         },
     }
+    if config.tls.control_plane:
+        document["static_resources"]["clusters"][0]["transport_socket"] = make_peer_tls(config, CONTROL_PLANE)
     if metrics is not None:
         _send_metrics(document, metrics, node_id=node_id, interval_s=config.metrics.interval_s)
     return document

@@ -94,7 +94,7 @@ class Publisher:
         if self.published is None:
             return
         before, after = self.published.config, offered
-        for section in ("network", "discovery"):
+        for section in ("network", "discovery", "tls"):
             old, new = getattr(before, section), getattr(after, section)
             moved = [key for key in type(old).model_fields if getattr(old, key) != getattr(new, key)]
             if moved:

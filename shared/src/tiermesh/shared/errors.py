@@ -9,6 +9,7 @@
     │   └── FeatureOff            FEATURE_OFF          the configuration does not have it on
     ├── Unauthenticated           UNAUTHENTICATED
     ├── TenantForbidden           TENANT_FORBIDDEN
+    ├── PeerForbidden             PEER_FORBIDDEN       a process of the mesh that may not call this one
     ├── Overloaded                                     trying later can help
     │   ├── QueueFull             QUEUE_FULL
     │   ├── BreakerOpen           BREAKER_OPEN
@@ -126,6 +127,12 @@ class TenantForbidden(TiermeshError):
     reason = "TENANT_FORBIDDEN"
 
 
+class PeerForbidden(TiermeshError):
+    """The caller's certificate names a service that may not call this one."""
+
+    reason = "PEER_FORBIDDEN"
+
+
 class Overloaded(TiermeshError):
     """There is more work than capacity."""
 
@@ -226,6 +233,7 @@ _ROWS = (
     ErrorRow("FEATURE_OFF", "REQ-412", _S.FAILED_PRECONDITION, 400, "invalid_request_error", "What is asked for is switched off in the configuration.", "Switch on the key that the message names."),
     ErrorRow("UNAUTHENTICATED", "REQ-401", _S.UNAUTHENTICATED, 401, "authentication_error", "The API key is missing or unknown.", "Send `Authorization: Bearer KEY` with a key of the configuration's tenants."),
     ErrorRow("TENANT_FORBIDDEN", "REQ-403", _S.PERMISSION_DENIED, 403, "permission_error", "The tenant may not use this.", "Ask the operator, or use another tenant's key."),
+    ErrorRow("PEER_FORBIDDEN", "TLS-403", _S.PERMISSION_DENIED, 403, "permission_error", "A process of the mesh called one that it may not call, by its certificate.", "Give each pod the certificate of its own service; docs/security.md lists who may call whom."),
     ErrorRow("RATE_LIMITED", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tenant sends more requests than its limit.", "Wait for retry-after; raise the tenant's limit in the configuration."),
     ErrorRow("QUEUE_FULL", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "The tier's queue is full.", "Wait for retry-after; add replicas to the tier."),
     ErrorRow("BREAKER_OPEN", "INF-429", _S.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "As many requests of this priority are under way to the tier as its circuit breaker allows.", "Wait for retry-after; add replicas to the tier, or raise its breakers in the configuration."),

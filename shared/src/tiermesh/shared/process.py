@@ -6,21 +6,29 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 from opentelemetry.metrics import Meter
+from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_or_last_good
-from tiermesh.shared.endpoints import metrics_endpoint, replica_endpoint, span_endpoint
+from tiermesh.shared.endpoints import CONTROL_PLANE, metrics_endpoint, replica_endpoint, span_endpoint
 from tiermesh.shared.errors import TiermeshError
+from tiermesh.shared.rpc import ServerTls
 from tiermesh.shared.telemetry import Tracing, configure_logging, get_logger, open_meter, open_tracing
+from tiermesh.shared.tls import callers_of, members_of
+from tiermesh.shared.tls.metrics import watch_certificate
+
+if TYPE_CHECKING:
+    from tiermesh.shared.tls.files import FollowedFiles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Process:
     """What a service process was started with."""
 
@@ -34,6 +42,8 @@ class Process:
     """Where to listen, `host:port`."""
     state: Path
     """Folder for keys, sockets and other local state."""
+    probe_address: str | None = None
+    """Where to answer health checks in plain, besides, when `address` takes mutual TLS alone."""
 
     @property
     def instance(self) -> str:
@@ -53,17 +63,50 @@ class Process:
             sample_ratio=self.config.tracing.sample_ratio,
         )
 
-    def open_meter(self, service: str) -> AbstractContextManager[Meter | None]:
+    @cached_property
+    def _files(self) -> FollowedFiles | None:
+        if not self.config.tls.mutual:
+            return None
+        from tiermesh.shared.tls.files import FollowedFiles, own_files  # noqa: PLC0415 -- imports a lot, for TLS alone
+
+        files = own_files(self.config, self.cluster)
+        assert files is not None
+        return FollowedFiles(files, SYSTEM_CLOCK)
+
+    def server_tls(self) -> ServerTls | None:
+        """Returns what this process's server needs to take mutual TLS alone, or None where it is to take plain HTTP/2.
+
+        Raises:
+            ConfigError: a certificate, key or authority cannot be used.
+        """
+        tls = self.config.tls
+        if not (tls.control_plane if self.cluster == CONTROL_PLANE else tls.mesh):
+            return None
+        files = self._files
+        assert files is not None
+        return ServerTls(
+            lambda: files.newest()[0],
+            callers_of(self.config, self.cluster),
+            members_of(self.config),
+            self.probe_address,
+        )
+
+    @contextmanager
+    def open_meter(self, service: str) -> Iterator[Meter | None]:
         """Opens the meter of this process, or none where the configuration names no receiver of metrics.
 
         Args:
             service: `service.name`, such as `tiermesh-router`.
 
         Raises:
-            ConfigError: the receiver is not a URL.
+            ConfigError: the receiver is not a URL, or a certificate cannot be used.
         """
         endpoint = metrics_endpoint(self.config, self.environ)
-        return open_meter(service, instance=self.instance, endpoint=endpoint, interval_s=self.config.metrics.interval_s)
+        interval_s = self.config.metrics.interval_s
+        with open_meter(service, instance=self.instance, endpoint=endpoint, interval_s=interval_s) as meter:
+            if meter is not None and self._files is not None:
+                watch_certificate(meter, self._files.days_left)
+            yield meter
 
 
 YOUNG_OBJECTS = 20_000
@@ -112,6 +155,11 @@ def main(
     parser.add_argument("--replica", type=int, default=0, help="number of this replica, from 0 (default: 0)")
     parser.add_argument("--listen", help="host:port to listen on (default: the replica's place in the port plan)")
     parser.add_argument(
+        "--probe-listen",
+        metavar="HOST:PORT",
+        help="where to answer health checks, and nothing else, without TLS; only used with mutual TLS",
+    )
+    parser.add_argument(
         "--state",
         type=Path,
         default=os.environ.get("TIERMESH_STATE", ".tiermesh"),
@@ -141,6 +189,7 @@ def main(
         arguments.replica,
         address,
         arguments.state.resolve(),
+        arguments.probe_listen,
     )
     configure_logging(process.instance, level=config.logging.level)
     if wrong is not None:

@@ -9,12 +9,14 @@ import signal
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from tiermesh.mesh.local import views
+from tiermesh.mesh.local.certificates import check_certificates
 from tiermesh.mesh.local.display import open_display
 from tiermesh.mesh.local.doctor import check_installation, check_resources, check_running, check_stopped, check_versions
 from tiermesh.mesh.local.down import bring_down
@@ -190,6 +192,7 @@ def doctor(profile: Profile = None, config: ConfigFile = None) -> None:
             *check_versions(),
             *check_installation(request.config, request.installation, Path(cache) / "tiermesh" / "models"),
             *check_resources(request.config, running=running, folder=home_folder(os.environ)),
+            *check_certificates(request.config, datetime.now(UTC)),
         ]
         if running:
             found = _run(read_status(request.config, request.plan(), layout))

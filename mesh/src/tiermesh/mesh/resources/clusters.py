@@ -17,6 +17,7 @@ from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from tiermesh.mesh.resources.message import make_message, socket_address, typed
+from tiermesh.mesh.resources.tls import make_peer_tls
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.endpoints import ROUTER, cluster_host, engine_cluster
 
@@ -52,6 +53,9 @@ def make_cluster(config: TiermeshConfig, name: str) -> cluster_pb2.Cluster:
             "type": "EDS",
             "eds_cluster_config": {"eds_config": {"ads": {}, "resource_api_version": "V3"}, "service_name": name},
         }
+    if config.tls.mesh:
+        # Health checks and load reports go the same way.
+        values["transport_socket"] = make_peer_tls(config, name)
     return make_message(cluster_pb2.Cluster, values)
 
 

@@ -23,6 +23,7 @@ from tiermesh.mesh.resources.lua import error_rows, make_deadline_filter, make_e
 from tiermesh.mesh.resources.message import typed
 from tiermesh.mesh.resources.rate_limit import make_rate_limit_filter
 from tiermesh.mesh.resources.routes import INGRESS_ROUTES
+from tiermesh.mesh.resources.tls import make_door_tls
 from tiermesh.mesh.resources.transcoder import make_transcoder_filter
 from tiermesh.shared.config import TiermeshConfig
 from tiermesh.shared.headers import INGRESS_SERVER
@@ -41,6 +42,7 @@ def make_ingress_listener(config: TiermeshConfig, *, traced: bool) -> listener_p
         port=config.network.ingress_port,
         inbound=True,
         traced=traced,
+        tls=make_door_tls(config) if config.tls.ingress.enabled else None,
         filters=[
             _health(),
             make_errors_filter(),

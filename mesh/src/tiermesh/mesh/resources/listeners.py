@@ -27,6 +27,7 @@ def make_listener(
     filters: Sequence[Mapping[str, Any]],
     manager: Mapping[str, Any],
     buffer_bytes: int = 1024 * 1024,
+    tls: Mapping[str, Any] | None = None,
 ) -> listener_pb2.Listener:
     """Returns a listener for HTTP/1.1, HTTP/2 and gRPC whose routes come by RDS under the listener's name.
 
@@ -40,6 +41,7 @@ def make_listener(
         filters: HTTP filters in the order of requests; the routing filter is added.
         manager: Further settings of the connection manager.
         buffer_bytes: Most bytes of a connection that are held in memory in each direction, roughly; also the HTTP/2 window.
+        tls: Transport socket; None for plain text.
     """
     values: dict[str, Any] = {
         "stat_prefix": name,
@@ -76,12 +78,13 @@ def make_listener(
             "per_connection_buffer_limit_bytes": buffer_bytes,
             "filter_chains": [
                 {
+                    **({"transport_socket": tls} if tls is not None else {}),
                     "filters": [
                         {
                             "name": "envoy.filters.network.http_connection_manager",
                             "typed_config": typed(http_connection_manager_pb2.HttpConnectionManager, values),
                         }
-                    ]
+                    ],
                 }
             ],
         },

@@ -307,6 +307,7 @@ async def _serve(process: Process, meter: Meter | None) -> None:
         open_server(
             [service],
             address=process.address,
+            tls=process.server_tls(),
             tracing=tracing,
             default_deadline_s=config.deadlines.max_ms / 1000,
             drain_s=config.drain_s,

@@ -46,6 +46,7 @@ async def _serve(process: Process, rules: CurrentRules, model: BatchedModel | No
         open_server(
             [wire(rules, model, meter=meter)],
             address=process.address,
+            tls=process.server_tls(),
             tracing=tracing,
             default_deadline_s=config.deadlines.max_ms / 1000,
             drain_s=config.drain_s,

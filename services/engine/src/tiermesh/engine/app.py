@@ -79,6 +79,7 @@ async def run(process: Process) -> None:
             open_server(
                 [servicer.service(), servicer.load_reports()],
                 address=process.address,
+                tls=process.server_tls(),
                 tracing=tracing,
                 default_deadline_s=config.deadlines.max_ms / 1000,
             )

@@ -101,6 +101,7 @@ async def _serve(process: Process, store: OutcomeStore, meter: Meter | None) -> 
         open_server(
             [service],
             address=process.address,
+            tls=process.server_tls(),
             tracing=tracing,
             default_deadline_s=config.deadlines.max_ms / 1000,
             drain_s=config.drain_s,

@@ -155,6 +155,7 @@ async def run(process: Process) -> None:
         async with open_server(
             wired.services,
             address=process.address,
+            tls=process.server_tls(),
             tracing=tracing,
             # Calls without a deadline get the shorter default where they are read.
             default_deadline_s=config.deadlines.max_ms / 1000,

@@ -26,6 +26,7 @@ from tiermesh.shared.config._schema import (
     TiermeshConfig,
     TracingConfig,
 )
+from tiermesh.shared.config._tls import IngressTlsConfig, TlsConfig
 from tiermesh.shared.config._watch import watch_config, watch_folders
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "DynamicField",
     "EscalationConfig",
     "HealthConfig",
+    "IngressTlsConfig",
     "LaneConfig",
     "LanesConfig",
     "LimitsConfig",
@@ -56,6 +58,7 @@ __all__ = [
     "TenantConfig",
     "TierConfig",
     "TiermeshConfig",
+    "TlsConfig",
     "TracingConfig",
     "bandit_digest",
     "keep_last_good",

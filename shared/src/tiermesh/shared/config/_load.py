@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 from tiermesh.shared.config._bandit_report import why_not_live
 from tiermesh.shared.config._schema import TiermeshConfig
+from tiermesh.shared.config._tls import TlsConfig
 
 ENV_PREFIX = "TIERMESH__"
 """`TIERMESH__NETWORK__INGRESS_PORT=9090` overrides `network.ingress_port`."""
@@ -53,10 +54,23 @@ def parse_config(raw: Mapping[str, Any], path: Path, environ: Mapping[str, str] 
     if config.bandit.report is not None:
         report = (path.parent / config.bandit.report).absolute()
         found["bandit"] = config.bandit.model_copy(update={"report": report})
+    found["tls"] = _located(config.tls, path.parent)
     config = config.model_copy(update=found)
     if config.bandit.mode == "live" and (refused := why_not_live(config, config.bandit.report, datetime.now(UTC))):
         raise ConfigError(f"{path}: {refused}")
     return config
+
+
+def _located(tls: TlsConfig, folder: Path) -> TlsConfig:
+    ingress, own = (
+        {
+            key: (folder / file).absolute()
+            for key in ("certificate", "private_key", "trusted_ca")
+            if (file := getattr(section, key, None)) is not None
+        }
+        for section in (tls.ingress, tls)
+    )
+    return tls.model_copy(update={**own, "ingress": tls.ingress.model_copy(update=ingress)})
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tiermesh.shared.config._lanes import LanesConfig
 from tiermesh.shared.config._outcomes import OutcomesConfig
 from tiermesh.shared.config._routing import BalanceConfig, EscalationConfig
 from tiermesh.shared.config._section import Section as _Section
+from tiermesh.shared.config._tls import TlsConfig
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -318,6 +319,7 @@ class TiermeshConfig(_Section):
 
     network: NetworkConfig = NetworkConfig()
     discovery: DiscoveryConfig = DiscoveryConfig()
+    tls: TlsConfig = TlsConfig()
     health: HealthConfig = HealthConfig()
     tenants: Annotated[tuple[TenantConfig, ...], Field(min_length=1)]
     """Who may send requests."""
@@ -348,6 +350,21 @@ class TiermeshConfig(_Section):
     def _bandit_can_learn(self) -> Self:
         if self.bandit.mode != "off" and not self.outcomes.enabled:
             raise ValueError(f"bandit.mode {self.bandit.mode} needs outcomes.enabled: true, which it learns from")
+        return self
+
+    @model_validator(mode="after")
+    def _tls_between_machines(self) -> Self:
+        if self.discovery.mode == "local":
+            on = {
+                "mesh": self.tls.mesh,
+                "control_plane": self.tls.control_plane,
+                "ingress.enabled": self.tls.ingress.enabled,
+            }
+            if keys := [f"tls.{key}" for key, value in on.items() if value]:
+                raise ValueError(
+                    f"{', '.join(keys)}: needs discovery.mode: dns. On one machine calls stay on loopback: leave it off, and "
+                    "let a proxy end TLS before the ingress if callers come from elsewhere"
+                )
         return self
 
     @model_validator(mode="after")

@@ -10,10 +10,12 @@ from tiermesh.shared.rpc._status import (
     status_metadata,
     told_by_ingress,
 )
+from tiermesh.shared.rpc._tls import ServerTls
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
     "RunningServer",
+    "ServerTls",
     "Service",
     "call_stream",
     "call_unary",

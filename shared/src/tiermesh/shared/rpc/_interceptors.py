@@ -1,10 +1,11 @@
 """What every server does around a handler: a span, a budget, and one place where errors become gRPC status.
 
-One layer for all three, since each layer costs every message of every stream. Outermost first, and why in this order:
+One layer for all, since each layer costs every message of every stream. Outermost first, and why in this order:
 
 1. span     so that everything below is inside it
-2. errors   outside the budget, so that a refused budget is reported like any other error
-3. budget   innermost, so that its clock starts just before the handler
+2. errors   outside the rest, so that a refused peer or budget is reported like any other error
+3. peer     with mutual TLS: nothing is done for a process that may not call
+4. budget   innermost, so that its clock starts just before the handler
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from opentelemetry.context import attach
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from tiermesh.shared.budget import Budget, set_current_budget
 from tiermesh.shared.errors import InternalError, TiermeshError
+from tiermesh.shared.rpc._guarded import Admit, guarded
 from tiermesh.shared.rpc._status import status_metadata
 from tiermesh.shared.telemetry import extract_context, get_logger
 
@@ -37,12 +39,21 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         tracer: Records server spans.
         default_seconds: Longest budget of a call, and that of calls without a deadline.
         trailers: Extra trailing metadata of failed calls.
+        admit: Raises a TiermeshError for a call whose peer may not make it, by full method name and gRPC context.
     """
 
-    def __init__(self, tracer: Tracer, *, default_seconds: float, trailers: Trailers | None = None) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        *,
+        default_seconds: float,
+        trailers: Trailers | None = None,
+        admit: Admit | None = None,
+    ) -> None:
         self._tracer = tracer
         self._default = default_seconds
         self._trailers = trailers
+        self._admit = admit
         self._wrapped: dict[str, Any] = {}
 
     async def intercept_service(
@@ -53,11 +64,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         # Methods that do not exist are not kept: their names come from callers.
-        if handler is None or method.startswith(_INFRASTRUCTURE) or handler.request_streaming:
+        if handler is None:
+            return handler
+        bare = method.startswith(_INFRASTRUCTURE) or handler.request_streaming
+        if bare and self._admit is None:
             return handler
         wrapped = self._wrapped.get(method)
         if wrapped is None:
-            wrapped = self._wrapped[method] = self._wrap(method, handler)
+            made = guarded(method, handler, self._admit) if bare and self._admit else self._wrap(method, handler)
+            wrapped = self._wrapped[method] = made
         return wrapped
 
     def _wrap(self, method: str, handler: Any) -> Any:
@@ -73,6 +88,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         async def handle(request: Any, context: Any) -> Any:
             span = self._open_span(method, context)
             try:
+                if self._admit is not None:
+                    self._admit(method, context)
                 self._begin_budget(method, context, span)
                 return await inner(request, context)
             except grpc.aio.AbortError:
@@ -88,6 +105,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
             span = self._open_span(method, context)
             try:
+                if self._admit is not None:
+                    self._admit(method, context)
                 self._begin_budget(method, context, span)
                 async with aclosing(inner(request, context)) as responses:
                     async for response in responses:
