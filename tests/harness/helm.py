@@ -49,6 +49,13 @@ VALUE_SETS: Mapping[str, Manifest] = {
         ]
     },
     "vllm on cpu": {"tiers": [{"name": "cpu", "config": {"backend": "vllm", "model": "x/y"}, "gpu": {"count": 0}}]},
+    "labels, priorities and digests": {
+        "commonLabels": {"team": "inference"},
+        "image": {"digests": {"router": "sha256:" + "0" * 64, "mesh": "sha256:" + "1" * 64}},
+        "router": {"podLabels": {"team": "routing", "tier": "front"}, "priorityClassName": "high"},
+        "engine": {"priorityClassName": "low", "podLabels": {"cost": "cards"}},
+        "redis": {"podLabels": {"kind": "store"}},
+    },
     "existing redis by url": {"redis": {"enabled": False, "existing": {"url": "redis://redis.data:6379/0"}}},
     "redis with password and volume": {
         "redis": {"password": {"name": "redis-auth"}, "persistence": {"enabled": True, "storageClass": "fast"}}

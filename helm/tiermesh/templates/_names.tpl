@@ -30,10 +30,16 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Labels of pods: no chart version, which would restart them all with every release of the chart. */}}
+{{/*
+Labels of pods: no chart version, which would restart them all with every release of the chart. Takes what
+tiermesh.selector takes, and "spec", the component's values, for labels of its pods alone.
+*/}}
 {{- define "tiermesh.podLabels" -}}
 {{ include "tiermesh.selector" . }}
 app.kubernetes.io/part-of: tiermesh
+{{- with merge (dict) ((.spec | default dict).podLabels | default dict) .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "tiermesh.labels" -}}
@@ -47,6 +53,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "tiermesh.image" -}}
 {{- if .override -}}
 {{- .override -}}
+{{- else if hasKey .root.Values.image.digests .name -}}
+{{- printf "%s/%s@%s" .root.Values.image.registry .name (get .root.Values.image.digests .name) -}}
 {{- else -}}
 {{- printf "%s/%s:%s" .root.Values.image.registry .name (default .root.Chart.AppVersion .root.Values.image.tag) -}}
 {{- end -}}

@@ -40,6 +40,9 @@ capabilities:
 
 {{/* Takes (dict "root" $ "component" "router" "spec" values). */}}
 {{- define "tiermesh.scheduling" -}}
+{{- with .spec.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with .spec.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -61,6 +64,10 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "tiermesh.selector" $ | nindent 8 }}
+    {{- if ne $.component "redis" }}
+    # Pods of the revision that goes do not count: else a rollout leaves its last replicas side by side.
+    matchLabelKeys: [pod-template-hash]
+    {{- end }}
   {{- end }}
 {{- end }}
 {{- end -}}
@@ -91,15 +98,21 @@ topologySpreadConstraints:
   mountPath: /tmp
 {{- end -}}
 
-{{/* The folder, not single files of it: only then does Kubernetes carry a change into a running pod. */}}
+{{/*
+The folder, not single files of it: only then does Kubernetes carry a change into a running pod. Takes (dict "root" $),
+and "tmp" for the size of /tmp.
+*/}}
 {{- define "tiermesh.volumes" -}}
 - name: config
   configMap:
-    name: {{ include "tiermesh.fullname" . }}
+    name: {{ include "tiermesh.fullname" .root }}
+# Bounded, so that what goes wrong in one pod does not fill its node.
 - name: state
-  emptyDir: {}
+  emptyDir:
+    sizeLimit: 1Gi
 - name: tmp
-  emptyDir: {}
+  emptyDir:
+    sizeLimit: {{ .tmp | default "1Gi" }}
 {{- end -}}
 
 {{/* Seconds from the first sign of going to the kill: removal, drain, and some to spare for closing. */}}

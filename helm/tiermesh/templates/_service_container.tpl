@@ -22,6 +22,11 @@ env:
   {{- if .tier }}
   {{- include "tiermesh.modelEnv" . | nindent 2 }}
   {{- end }}
+  {{- if ne .image "engine-vllm" }}
+  # One request is one thread's work here. NumPy would start a thread for each core of the node.
+  - name: OPENBLAS_NUM_THREADS
+    value: "1"
+  {{- end }}
   {{- with .spec.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -86,6 +86,11 @@ class Pod:
         probes = [(container, container.get("readinessProbe")) for container in self._staying]
         return all(probe is None or self._passes(container, probe) for container, probe in probes)
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process of each container that stays and runs; every container is one."""
+        return {name: process.pid for name, process in self._running.items() if process.poll() is None}
+
     def kill(self, container: str) -> None:
         """Kills a container's process as a crash would."""
         os.killpg(self._running[container].pid, signal.SIGKILL)

@@ -162,6 +162,10 @@ def test_keys_come_from_secrets_only(release, config_of):
             "redis://:$(REDIS_PASSWORD)@tiermesh-redis.inference.svc.cluster.local:6379/0",
         ),
         (VALUE_SETS["existing redis by url"], "redis://redis.data:6379/0"),
+        *(
+            ({"redis": {"enabled": False, "existing": {"url": url}}}, url)
+            for url in ("redis+cluster://redis.data:6379", "rediss+sentinel://a.data:26379,b.data:26379/mesh")
+        ),
     ],
 )
 def test_the_cache_finds_redis(values, url):

@@ -103,6 +103,15 @@ def test_packages_are_pinned(image):
             assert all("-c constraints.txt" in install for install in installs)
 
 
+def test_nothing_that_installs_is_left_where_it_runs(image):
+    runs = [" ".join(line) for line in _lines(image) if line[0] == "RUN"]
+    after = [
+        run.rpartition("pip uninstall --yes setuptools pip")[2] for run in runs if "uninstall --yes setuptools" in run
+    ]
+    assert len(after) == 1
+    assert "pip" not in after[0]
+
+
 def test_the_process_is_not_root_and_is_our_module(image):
     lines = _lines(image)
     assert [line for line in lines if line[0] == "USER"] == [["USER", "65532:65532"]]

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 
 import pytest
-from harness.helm import CHART, NAMESPACE, containers, main_container, render
+from harness.helm import CHART, NAMESPACE, VALUE_SETS, containers, main_container, render
 from harness.helm_process import lint
 from harness.kubernetes import VERSIONS, check_object
 from jsonschema import ValidationError
@@ -136,8 +136,49 @@ def test_every_image_has_a_tag(release):
     for workload in release.workloads:
         pod = workload["spec"]["template"]["spec"]
         for container in [*pod.get("initContainers", ()), *pod["containers"]]:
-            tag = container["image"].rsplit("/", 1)[-1].partition(":")[2]
+            name, _, tag = container["image"].rsplit("/", 1)[-1].partition(":")
             assert tag not in {"", "latest"}
+            assert "@" not in name or name.endswith("@sha256")
+
+
+def test_a_digest_wins_over_a_tag():
+    release = render(VALUE_SETS["labels, priorities and digests"])
+    router = release.workload("router")["spec"]["template"]["spec"]
+    assert router["containers"][0]["image"] == "localhost/tiermesh/router@sha256:" + "0" * 64
+    assert {c["image"] for c in router["initContainers"]} == {"localhost/tiermesh/mesh@sha256:" + "1" * 64}
+    assert main_container(release.workload("cache"))["image"] == "localhost/tiermesh/cache:0.1.0"
+
+
+def test_labels_of_ones_own_are_on_objects_and_pods_and_select_nothing():
+    release = render(VALUE_SETS["labels, priorities and digests"])
+    for item in release.objects:
+        pods = item["spec"]["template"]["metadata"]["labels"] if item in release.workloads else {"team": "inference"}
+        is_router = item["metadata"]["labels"]["app.kubernetes.io/component"] == "router"
+        assert item["metadata"]["labels"]["team"] == "inference"
+        assert pods["team"] == ("routing" if is_router and item in release.workloads else "inference")
+        assert "team" not in json.dumps(item.get("spec", {}).get("selector", {}))
+    labels = {
+        name: release.workload(name)["spec"]["template"]["metadata"]["labels"]
+        for name in ("router", "engine-l1", "redis", "cache")
+    }
+    assert labels["router"]["tier"] == "front"
+    assert labels["engine-l1"]["cost"] == "cards"
+    assert labels["redis"]["kind"] == "store"
+    assert labels["cache"].keys() & {"tier", "cost", "kind"} == set()
+
+
+def test_what_matters_more_is_scheduled_first():
+    release = render(VALUE_SETS["labels, priorities and digests"])
+    classes = {
+        w["metadata"]["labels"]["app.kubernetes.io/component"]: w["spec"]["template"]["spec"].get("priorityClassName")
+        for w in release.workloads
+    }
+    assert {name: found for name, found in classes.items() if found} == {
+        "router": "high",
+        "engine-l0": "low",
+        "engine-l1": "low",
+        "engine-l2": "low",
+    }
 
 
 def _matches(selector, workload) -> bool:

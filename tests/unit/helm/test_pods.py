@@ -98,12 +98,55 @@ def test_sidecars_can_be_left_to_those_who_call():
     assert with_sidecar == {"router"}
 
 
+def test_a_replica_goes_once_its_successor_is_known(release):
+    for workload in release.all("Deployment"):
+        component = workload["metadata"]["labels"]["app.kubernetes.io/component"]
+        # Those two are found by an address that stays.
+        if component not in {"ingress", "control-plane"}:
+            assert workload["spec"]["minReadySeconds"] == 35
+        assert workload["spec"].get("progressDeadlineSeconds", 600) > workload["spec"].get("minReadySeconds", 0) + 60
+
+
+def test_what_a_pod_writes_is_bounded(release):
+    for workload in release.all("Deployment"):
+        for volume in workload["spec"]["template"]["spec"]["volumes"]:
+            if "emptyDir" in volume and volume["name"] != "outcomes":
+                assert volume["emptyDir"]["sizeLimit"], volume
+
+
+def test_a_pod_may_run_where_pod_security_is_restricted(release):
+    allowed = {"configMap", "emptyDir", "projected", "persistentVolumeClaim", "secret"}
+    for pod in _pods(release):
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+        for volume in pod.get("volumes", ()):
+            assert set(volume) - {"name"} <= allowed
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            assert not any("hostPort" in port for port in container.get("ports", ()))
+
+
+def test_a_request_is_one_threads_work_but_where_vllm_decides():
+    release = render({"tiers": [{"name": n, "config": {"backend": n}} for n in ("vllm", "rules")]})
+    threads = {
+        w["metadata"]["labels"]["app.kubernetes.io/component"]: {
+            e["name"]: e.get("value") for e in main_container(w).get("env", ())
+        }.get("OPENBLAS_NUM_THREADS")
+        for w in release.all("Deployment")
+    }
+    assert {name for name, count in threads.items() if count == "1"} == {
+        "router",
+        "classifier",
+        "cache",
+        "engine-rules",
+    }
+
+
 def test_replicas_are_spread_over_zones_and_nodes():
     for workload in render().all("Deployment"):
         constraints = workload["spec"]["template"]["spec"]["topologySpreadConstraints"]
         assert [c["topologyKey"] for c in constraints] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
         for constraint in constraints:
             assert constraint["labelSelector"]["matchLabels"] == workload["spec"]["selector"]["matchLabels"]
+            assert constraint["matchLabelKeys"] == ["pod-template-hash"]
 
 
 def test_a_vllm_tier_gets_its_cards_memory_and_models():

@@ -43,6 +43,11 @@ TIER = {"name": "l1", "config": {"backend": "vllm", "model": "a/b"}}
         ({"ports": {"ingress": 80}}, "/ports/ingress"),
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
         ({"fullnameOverride": "Upper_Case"}, "/fullnameOverride"),
+        ({"image": {"digests": {"router": "0.1.0"}}}, "/image/digests/router"),
+        ({"image": {"digests": {"rooter": "sha256:" + "0" * 64}}}, "rooter"),
+        ({"commonLabels": {"app.kubernetes.io/name": "other"}}, "app.kubernetes.io/name"),
+        ({"router": {"podLabels": {"helm.sh/chart": "x"}}}, "helm.sh/chart"),
+        ({"redis": {"existing": {"url": "redis+cluster://:hunter2@host"}}}, "/redis/existing/url"),
         ({"networkPolicy": {"enabled": "yes"}}, "/networkPolicy/enabled"),
     ],
 )
