@@ -1,10 +1,11 @@
 """What the store may cost a caller."""
 
 import asyncio
+import socket
 
 import pytest
 from tiermesh.cache.access import StoreAccess
-from tiermesh.cache.circuit import Circuit
+from tiermesh.cache.circuit import Admission, Circuit
 from tiermesh.shared.budget import Budget
 from tiermesh.shared.errors import Unavailable
 from tiermesh.shared.testing import FakeClock
@@ -153,3 +154,48 @@ async def test_closing_ends_what_still_runs(circuit):
     await access.aclose()
     with pytest.raises(Unavailable):
         await caller
+
+
+async def test_calls_that_wait_side_by_side_are_one_failure(access, circuit):
+    outcomes = await asyncio.gather(*(run(access, Operation()) for _ in range(6)), return_exceptions=True)
+    assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
+    assert not circuit.is_open
+    with pytest.raises(Unavailable):
+        await run(access, Operation())
+    assert circuit.is_open
+
+
+async def test_calls_that_wait_side_by_side_fail_a_probe_all_the_same(access, circuit, clock):
+    early = asyncio.create_task(run(access, Operation()))
+    await asyncio.sleep(0)
+    for _ in range(2):
+        circuit.failed(circuit.admit())
+    clock.advance(1)
+    failing = Operation(Unavailable("gone"))
+    failing.release.set()
+    probe = asyncio.create_task(run(access, failing))
+    assert [type(each) for each in await asyncio.gather(early, probe, return_exceptions=True)] == [Unavailable] * 2
+    assert circuit.admit() is Admission.REFUSED
+
+
+async def test_a_reply_that_a_held_up_loop_has_not_read_yet_is_in_time(access):
+    loop = asyncio.get_running_loop()
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    asked = asyncio.Event()
+
+    async def operation():
+        asked.set()
+        read = await loop.sock_recv(here, 5)
+        # As redis-py hands a reply on.
+        await asyncio.sleep(0)
+        return read
+
+    with here, there:
+        running = asyncio.create_task(run(access, operation, cap_s=0.05))
+        await asked.wait()
+        due = loop.time() + 0.1
+        there.send(b"reply")
+        while loop.time() < due:
+            pass
+        assert await running == b"reply"

@@ -19,6 +19,8 @@ from tiermesh.shared.telemetry import get_logger
 
 _T = TypeVar("_T")
 _log = get_logger(__name__)
+_TURNS = 4
+"""Turns of the event loop in which a reply that has arrived is read, parsed and handed over."""
 
 
 class StoreAccess:
@@ -33,6 +35,8 @@ class StoreAccess:
         self._circuit = circuit
         self._max_running = max_running
         self._running: set[asyncio.Task[Any]] = set()
+        self._failures = 0
+        """Counted so far."""
 
     async def run(
         self,
@@ -59,12 +63,18 @@ class StoreAccess:
         if len(self._running) >= self._max_running:
             self._circuit.abandoned(admission)
             raise Unavailable(f"{self._max_running} operations wait for the answer store already")
+        before = self._failures
         task = asyncio.create_task(operation())
         self._running.add(task)
         task.add_done_callback(self._ended)
         wait_s = min(cap_s, budget.remaining())
         try:
             await asyncio.wait({task}, timeout=wait_s)
+            for _ in range(_TURNS):
+                # A loop that was held up runs its timers before it reads what has come meanwhile.
+                if task.done():
+                    break
+                await asyncio.sleep(0)
         except asyncio.CancelledError:
             self._circuit.abandoned(admission)
             raise
@@ -72,18 +82,18 @@ class StoreAccess:
             if wait_s < cap_s:
                 self._circuit.abandoned(admission)
             else:
-                self._report(admission, failed="slow")
+                self._report(admission, failed="slow", before=before)
             raise Unavailable(f"the answer store did not answer within {wait_s * 1000:.0f} ms")
-        return self._result(task, admission)
+        return self._result(task, admission, before)
 
-    def _result(self, task: asyncio.Task[_T], admission: Admission) -> _T:
+    def _result(self, task: asyncio.Task[_T], admission: Admission, before: int) -> _T:
         if task.cancelled():
             self._circuit.abandoned(admission)
             raise Unavailable("the cache is stopping")
         try:
             result = task.result()
         except Unavailable as error:
-            self._report(admission, failed=error.message)
+            self._report(admission, failed=error.message, before=before)
             raise
         except BaseException:
             self._circuit.abandoned(admission)
@@ -97,9 +107,13 @@ class StoreAccess:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _report(self, admission: Admission, *, failed: str = "") -> None:
+    def _report(self, admission: Admission, *, failed: str = "", before: int = 0) -> None:
         was_open = self._circuit.is_open
-        if failed:
+        if failed and admission is not Admission.PROBE and before != self._failures:
+            # Calls side by side fail together: another has been counted since this one began.
+            self._circuit.abandoned(admission)
+        elif failed:
+            self._failures += 1
             self._circuit.failed(admission)
         else:
             self._circuit.succeeded(admission)
