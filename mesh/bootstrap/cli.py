@@ -92,13 +92,12 @@ def prepare(arguments: argparse.Namespace, paths: Paths, runner: Runner) -> None
             install_embedder(paths, runner)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, paths: Paths | None = None) -> int:
     """Runs the command line; returns the exit status unless `tiermesh` takes over."""
     arguments = parse(argv)
-    paths = Paths.of(os.environ)
-    runner = Runner(new_log(paths.logs), Progress(), os.environ)
+    paths = paths or Paths.of(os.environ)
     try:
-        prepare(arguments, paths, runner)
+        prepare(arguments, paths, Runner(new_log(paths.logs), Progress(), os.environ))
     except StepFailed as error:
         print(f"\n{error}", file=sys.stderr)
         return 1

@@ -462,6 +462,13 @@ async def test_a_piece_of_a_choice_nobody_asked_for_breaks_the_answer_off(mesh):
     assert (await mesh.generate()).text == "fine"
 
 
+async def test_an_explanation_of_nothing_says_how_it_is_asked_for(mesh):
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await mesh.router.Explain(router_pb2.ExplainRequest(), timeout=60, metadata=METADATA)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "request: is required" in refused.value.details()
+
+
 async def test_explain_decides_like_generate_and_runs_nothing(mesh):
     explained = await mesh.explain()
     generated = await mesh.generate()

@@ -348,6 +348,15 @@ def test_a_failure_ends_with_its_explanation_and_no_traceback(capsys):
     assert "step 'profile' failed" in capsys.readouterr().err
 
 
+def test_a_checkout_that_cannot_be_written_is_named_without_a_traceback(tmp_path, capsys):
+    (tmp_path / ".tiermesh").touch()
+    paths = Paths(tmp_path, tmp_path / "cache")
+    assert main(["up", "--profile", "lite"], paths) == 1
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/.tiermesh/logs" in told
+    assert "What to do" in told
+
+
 def test_an_old_interpreter_is_told_what_to_do(tmp_path):
     entry = (ROOT / "mesh" / "bootstrap" / "__main__.py").read_text()
     program = "import sys; sys.version_info = (3, 9, 2)\n" + entry

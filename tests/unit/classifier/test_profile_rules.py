@@ -378,3 +378,18 @@ def test_what_nothing_matches_is_said_to_be_a_default(judged):
     judgement = judged("florbulate the widget")
     assert (judgement.task_type, judgement.source, judgement.rules) == ("chat", "default", ())
     assert judgement.confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    ("prompt", "rule"),
+    [
+        ("法国的首都是哪里？", "qa-zh"),
+        ("天空为什么是蓝色的?", "qa-zh"),
+        ("What is the capital of France?", "qa-en"),
+        ("so tea is a leaf?", "qa-en"),
+        ("What does 你好 mean?", "qa-en"),
+        ("?", "qa-en"),
+    ],
+)
+def test_a_question_is_one_by_the_rule_of_its_own_language(judged, prompt, rule):
+    assert judged(prompt).rules == (rule,)

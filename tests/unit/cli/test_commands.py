@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 import typer
 from tiermesh.api.router.v1 import router_pb2
+from tiermesh.client import AsyncClient, Client
+from tiermesh.client.cli import main
 from tiermesh.client.cli._app import make_app
 from tiermesh.client.cli._connection import find_ingress, find_trace_store
 from tiermesh.client.cli._prompt import make_request
+from tiermesh.shared.config import ConfigError
 from tiermesh.shared.errors import ERROR_TABLE
 from tiermesh.shared.local_mesh import LocalMesh, MeshNotFound, find_mesh
 from typer.testing import CliRunner
@@ -146,3 +149,54 @@ def test_a_mesh_elsewhere_takes_the_key_of_the_environment():
 def test_the_application_can_be_built_twice():
     assert isinstance(make_app(), typer.Typer)
     assert isinstance(make_app(), typer.Typer)
+
+
+def test_the_version_is_told(tiermesh):
+    result = tiermesh("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("tiermesh 0.")
+
+
+@pytest.mark.parametrize("find", [find_ingress, find_trace_store])
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [("http://10.0.0.1:8080", "10.0.0.1:8080"), ("https://mesh.example/v1", "mesh.example")],
+)
+def test_a_url_is_no_target_and_what_to_write_is_told(find, url, meant):
+    with pytest.raises(ConfigError, match=f"is a URL; write host and port, {meant}"):
+        find({}, target=url, profile=None)
+    with pytest.raises(ValueError, match=meant):
+        Client(url)
+    with pytest.raises(ValueError, match=meant):
+        AsyncClient(url)
+
+
+def test_a_bandit_that_has_no_file_is_not_taken_for_one_that_knows_nothing(tiermesh, tmp_path):
+    result = tiermesh("bandit", "show", str(tmp_path / "bandit.json"))
+    assert result.exit_code == 2
+    assert "is not there" in result.output
+
+
+def test_ctrl_c_ends_without_a_traceback(capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        main(interrupted)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "\nStopped.\n"
+
+
+def test_a_state_folder_that_cannot_be_made_is_named_with_what_to_do(tiermesh, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TIERMESH_STATE", str(tmp_path / "file" / "state"))
+    path = tmp_path / "mesh.yaml"
+    path.write_text(
+        (ROOT / "mesh" / "profiles" / "lite.yaml")
+        .read_text()
+        .replace("local.yaml", str(ROOT / "mesh/profiles/local.yaml"))
+    )
+    result = CliRunner().invoke(make_app(), ["up", "--config", str(path)])
+    assert result.exit_code == 1
+    assert "cannot be made" in result.output
+    assert "TIERMESH_STATE=FOLDER" in result.output

@@ -149,3 +149,21 @@ def test_a_file_without_questions_is_told(router, tmp_path):
     done, _ = judge(router, empty)
     assert done.exit_code == 2
     assert "no questions" in done.output
+
+
+def test_what_was_judged_before_the_mesh_went_away_is_kept(router, questions):
+    router.answers = {"capital?": [("Paris", -0.1)]}
+    done, out = judge(router, questions)
+    assert done.exit_code == 1
+    assert [record.right for record in read_log(out.read_text(encoding="utf-8").splitlines())] == [True]
+
+
+def test_a_log_that_cannot_be_written_is_told_before_anything_is_asked(router, questions):
+    done, _ = judge(router, questions, "--out", str(questions / "judged.jsonl"))
+    assert done.exit_code == 2
+    assert "cannot be written" in done.output
+    assert router.asked == []
+
+
+def test_the_help_says_what_a_line_holds():
+    assert "[words" in CliRunner().invoke(make_app(), ["judge", "--help"]).output

@@ -87,6 +87,20 @@ def test_the_body_of_a_chat_completion_is_asked_as_the_router_would_read_it(rout
     assert asked == read
 
 
+def test_a_file_that_is_not_there_or_a_mark_that_cannot_be_written_is_told_before_anything_is_asked(router, questions):
+    gone = warm(router, questions.with_name("gone.jsonl"))
+    assert gone.exit_code == 2
+    assert "gone.jsonl: cannot be read (No such file or directory)" in gone.output
+    unwritable = warm(router, questions, "--done", str(questions / "marks"))
+    assert unwritable.exit_code == 2
+    assert "cannot be written" in unwritable.output
+    assert router.asked == []
+
+
+def test_where_nobody_looks_at_a_terminal_its_progress_comes_in_lines(router, questions):
+    assert "warming: 0 of 3" in warm(router, questions).stderr
+
+
 def test_refusals_are_told_by_their_reason(router, questions):
     router.refuse = {"two", "三"}
     done = warm(router, questions)

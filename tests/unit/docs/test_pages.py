@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from google.protobuf import json_format
+from tiermesh.api.router.v1 import router_pb2
+from tiermesh.router.openai.request import read_chat_request
 from tiermesh.shared.config import BalanceConfig, load_config
 from tiermesh.shared.rules import load_rules
 
@@ -24,6 +27,51 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def anchors(page):
+    """Returns the fragments that lead to a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = [title.replace("`", "").lower().strip() for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_to_headings_find_one(page):
+    for target, fragment in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target and (not target or target.endswith(".md")):
+            assert fragment in anchors(page.parent / target if target else page), f"{target}#{fragment}"
+
+
+def curls():
+    """Returns (path or method, body) of every request that a page shows with `-d`."""
+    for page in PAGES:
+        for block in blocks(page):
+            for line in block.replace("\\\n", " ").splitlines():
+                body = re.search(r"-d '(\{.*?\})'(?: |$)", line)
+                where = re.search(r":8080(/v1/[a-z/]+)| (tiermesh\.api\S+)", line)
+                if body and where:
+                    yield pytest.param(where[1] or where[2], body[1], id=f"{page.stem}-{where[1] or where[2]}")
+
+
+MESSAGES = {
+    "/v1/generate": router_pb2.GenerateRequest,
+    "/v1/explain": router_pb2.ExplainRequest,
+    "/v1/feedback": router_pb2.ReportOutcomeRequest,
+    "tiermesh.api.router.v1.RouterService/Explain": router_pb2.ExplainRequest,
+}
+
+
+@pytest.mark.parametrize(("where", "body"), [*curls()])
+def test_requests_that_pages_show_have_no_unknown_field(where, body):
+    if where == "/v1/chat/completions":
+        read_chat_request(body.encode(), max_bytes=10_000)
+    else:
+        json_format.Parse(body, MESSAGES[where]())
+
+
+def test_pages_show_requests_to_every_door():
+    assert {where for param in curls() for where in param.values[:1]} == {*MESSAGES, "/v1/chat/completions"}
 
 
 def test_example_rules_are_accepted(tmp_path):

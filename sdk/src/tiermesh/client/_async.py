@@ -13,7 +13,7 @@ from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client._answer import Answer
 from tiermesh.client._async_stream import AsyncAnswerStream
 from tiermesh.client._deadlines import Deadlines, Lane
-from tiermesh.client._door import call_metadata, channel_credentials, channel_options, find_door
+from tiermesh.client._door import call_metadata, channel_credentials, channel_options, checked_target, find_door
 from tiermesh.client._request import Prompt, lane_of, make_report, make_request
 from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
 from tiermesh.shared.budget import Budget
@@ -49,7 +49,7 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = _random.random,
     ) -> None:
-        self._target = target
+        self._target = checked_target(target)
         self._api_key = api_key
         self._tls = tls
         self._deadlines = deadlines or Deadlines()

@@ -41,6 +41,19 @@ def find_door(profile: str | None = None, environ: Mapping[str, str] = os.enviro
     return Door(f"{host}:{config.network.ingress_port}", api_key(mesh, config, environ), deadlines)
 
 
+def checked_target(target: str) -> str:
+    """Returns a target that gRPC can have meant.
+
+    Raises:
+        ValueError: it is a URL, of which gRPC would say that its name cannot be looked up.
+    """
+    scheme, separator, rest = target.partition("://")
+    if separator and scheme in {"http", "https"}:
+        secure = ", and tls=True" if scheme == "https" else ""
+        raise ValueError(f"target: {target} is a URL; write host and port, {rest.split('/')[0]}{secure}")
+    return target
+
+
 def channel_options(target: str) -> tuple[tuple[str, Any], ...]:
     """Returns the options of a channel."""
     options: tuple[tuple[str, Any], ...] = (

@@ -12,7 +12,7 @@ import grpc
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client._answer import Answer
 from tiermesh.client._deadlines import Deadlines, Lane
-from tiermesh.client._door import call_metadata, channel_credentials, channel_options, find_door
+from tiermesh.client._door import call_metadata, channel_credentials, channel_options, checked_target, find_door
 from tiermesh.client._request import Prompt, lane_of, make_report, make_request
 from tiermesh.client._retries import Attempts, RetryPolicy, RetryTokens
 from tiermesh.client._sync_stream import AnswerStream
@@ -49,7 +49,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = _random.random,
     ) -> None:
-        options, credentials = channel_options(target), channel_credentials(tls)
+        options, credentials = channel_options(checked_target(target)), channel_credentials(tls)
         self._channel = (
             grpc.insecure_channel(target, options=options)
             if credentials is None

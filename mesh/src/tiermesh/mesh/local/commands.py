@@ -282,6 +282,12 @@ def _explained() -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A full disk, most often: whatever was being written, the advice is the same.
+        _fail(f"{error.filename}: {error.strerror}\nWhat to do: make it usable, or free some space; then run again.")
+        raise typer.Exit(FAILED) from None
 
 
 def _fail(text: str) -> None:

@@ -121,9 +121,15 @@ def _check_programs(config: TiermeshConfig, installation: Installation) -> None:
 
 
 def _make_state_folder(layout: StateLayout) -> None:
-    layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    layout.root.chmod(0o700)
-    layout.logs.mkdir(exist_ok=True)
+    try:
+        layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        layout.root.chmod(0o700)
+        layout.logs.mkdir(exist_ok=True)
+    except OSError as error:
+        raise LocalError(
+            f"the state folder {layout.root} cannot be made ({error.filename}: {error.strerror})",
+            "make it a folder that you may write to, or name another with TIERMESH_STATE=FOLDER.",
+        ) from None
 
 
 @contextmanager

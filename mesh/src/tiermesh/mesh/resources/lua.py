@@ -26,7 +26,7 @@ _REASON_OF_STATUS = {
 }
 # Statuses that only HTTP has: code and advice.
 _HTTP_ONLY = {
-    404: ("UNKNOWN_PATH", "There is nothing at this path; the API is at /v1/chat/completions, /v1/models, /v1/generate and /v1/explain."),
+    404: ("UNKNOWN_PATH", "There is nothing at this path; the API is at /v1/chat/completions, /v1/models, /v1/generate, /v1/explain and /v1/feedback."),
     405: ("WRONG_METHOD", "This path does not take this HTTP method."),
     408: ("REQUEST_TIMEOUT", "The request did not arrive in time."),
     413: ("REQUEST_TOO_LARGE", "The request body is larger than limits.max_request_bytes allows."),

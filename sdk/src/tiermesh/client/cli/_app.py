@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
+from typing import Annotated
 
 import typer
 from tiermesh.client.cli import (
@@ -28,6 +29,12 @@ PLUGINS = "tiermesh.commands"
 _HELP = "Ask, watch and run a tiermesh: one endpoint that answers from the cheapest place that is good enough."
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tiermesh {version('tiermesh-sdk')}")
+        raise typer.Exit
+
+
 def make_app() -> typer.Typer:
     """Returns the application with every command that is installed."""
     app = typer.Typer(
@@ -38,6 +45,7 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_options)
     for plugin in sorted(entry_points(group=PLUGINS), key=lambda found: found.name):
         plugin.load()(app)
     for part in (
@@ -45,6 +53,14 @@ def make_app() -> typer.Typer:
     ):  # fmt: skip
         part.register(app)
     return app
+
+
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    """Options of the program itself; its help is that of the application."""
 
 
 def main() -> None:

@@ -27,6 +27,11 @@ def show(file: _File, as_json: Annotated[bool, typer.Option("--json", help="Prin
     from tiermesh.shared.bandit import NAMES, StateDamaged, load_learnt  # noqa: PLC0415 -- no other command waits for numpy
 
     with explained():
+        if not file.exists():
+            raise ConfigError(
+                f"{file}: is not there; the mesh writes it once it has learnt something (bandit.mode shadow or live, and feedback), "
+                "to where bandit.state says"
+            )
         try:
             learnt = load_learnt(file)
         except StateDamaged as error:

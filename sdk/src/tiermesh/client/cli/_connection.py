@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import grpc
 import typer
+from tiermesh.client._door import checked_target
 from tiermesh.shared.config import ConfigError
 from tiermesh.shared.endpoints import TRACES, replica_endpoint
 from tiermesh.shared.errors import TiermeshError
@@ -52,9 +53,10 @@ def find_ingress(environ: Mapping[str, str], *, target: str | None, profile: str
 
     Raises:
         MeshNotFound: none is named, and none runs here.
+        ConfigError: what is named is a URL.
     """
     if target:
-        return Door(target, environ.get("TIERMESH_API_KEY"))
+        return Door(_named(target), environ.get("TIERMESH_API_KEY"))
     mesh = find_mesh(environ, profile)
     config, _ = mesh.config_in_force()
     return Door(f"{reachable(config.network.bind)}:{config.network.ingress_port}", api_key(mesh, config, environ))
@@ -65,12 +67,20 @@ def find_trace_store(environ: Mapping[str, str], *, target: str | None, profile:
 
     Raises:
         MeshNotFound: none is named, and none runs here.
+        ConfigError: what is named is a URL.
     """
     if target:
-        return Door(target, None)
+        return Door(_named(target), None)
     config, _ = find_mesh(environ, profile).config_in_force()
     endpoint = replica_endpoint(config, TRACES, 0)
     return Door(f"{reachable(endpoint.host)}:{endpoint.port}", None)
+
+
+def _named(target: str) -> str:
+    try:
+        return checked_target(target)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def reachable(bind: str) -> str:

@@ -10,11 +10,12 @@ from typing import Annotated
 
 import grpc
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tiermesh.api.common.v1 import chat_pb2
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client.cli._connection import Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli._files import check_writable, read_input
 from tiermesh.client.cli._label import task_word
+from tiermesh.client.cli._progress import open_progress
 from tiermesh.client.cli.judging import (
     Question,
     WrongQuestion,
@@ -39,7 +40,8 @@ def register(app: typer.Typer) -> None:
 
 def judge(
     questions: Annotated[
-        Path, typer.Argument(help='JSON Lines: {"question": ..., "right": [words one of which a right answer holds]}.')
+        Path,
+        typer.Argument(help='JSON Lines: {"question": ..., "right": \\[words one of which a right answer holds]}.'),
     ],
     tier: Annotated[str, typer.Option(help="Tier whose answers are judged.")],
     out: Annotated[Path, typer.Option(help="Log to write, for `tiermesh calibrate`.")],
@@ -54,15 +56,17 @@ def judge(
 
     Of a simulated tier, rightness is drawn from its made-up log-probabilities, and every line says so.
     """
-    try:
-        asked = _read(questions)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+    lines: list[_Line] = []
     with explained():
+        asked = read_input(questions, _read)
+        # Told before anything is asked, not after the last answer.
+        check_writable(out)
         door = find_ingress(os.environ, target=target, profile=profile)
-        lines = run(_judge(door, asked, tier=tier, max_tokens=max_tokens, hold_tokens=hold_tokens))
-    out.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
+        try:
+            run(_judge(door, asked, lines, tier=tier, max_tokens=max_tokens, hold_tokens=hold_tokens))
+        finally:
+            if lines:
+                out.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
     typer.echo(f"{len(lines)} of {len(asked)} answers judged, {sum(line.right for line in lines)} right: {out}")
 
 
@@ -73,12 +77,10 @@ class _Line:
 
 
 async def _judge(
-    door: Door, asked: Sequence[Question], *, tier: str, max_tokens: int, hold_tokens: int
-) -> Sequence[_Line]:
-    lines = []
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as progress:
-        task = progress.add_task("judging", total=len(asked))
+    door: Door, asked: Sequence[Question], lines: list[_Line], *, tier: str, max_tokens: int, hold_tokens: int
+) -> None:
+    """Asks the questions one after another; `lines` is kept up to date, so that an end at any moment loses no answer."""
+    with open_progress("judging", total=len(asked)) as progress:
         async with connect(door) as channel:
             stub = router_pb2_grpc.RouterServiceStub(channel)
             for question in asked:
@@ -86,8 +88,7 @@ async def _judge(
                 line = _line(question, answer, tier=tier, hold_tokens=hold_tokens)
                 if line is not None:
                     lines.append(line)
-                progress.advance(task)
-    return lines
+                progress.advance()
 
 
 @dataclass(slots=True)

@@ -80,6 +80,6 @@ def _show_list(answer: trace_pb2.ListTracesResponse) -> None:
             each.root_name,
             str(each.span_count),
             f"{each.duration.ToNanoseconds() / 1e6:.1f}",
-            "failed" if each.failed else "",
+            "with errors" if each.failed else "",
         )
     console.print(table)

@@ -11,11 +11,13 @@ from typing import Annotated
 
 import grpc
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
-from tiermesh.client.cli._connection import FAILED, WRONG, Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli._connection import FAILED, Door, Profile, Target, connect, explained, find_ingress, run
+from tiermesh.client.cli._files import check_writable, read_input
+from tiermesh.client.cli._progress import open_progress
 from tiermesh.client.cli.warmer import Busy, Refused, Report, Warmer
 from tiermesh.client.cli.warming import Window, WrongLine, mark_of, parse_line, parse_window
+from tiermesh.shared.config import ConfigError
 from tiermesh.shared.rpc import error_from_rpc
 
 _TIMEOUT_S = 120.0
@@ -60,13 +62,11 @@ def warm(
 ) -> None:
     """Ask a log of questions one after another, behind all live traffic; run it again to go on where it stopped."""
     marks = done or questions.with_name(questions.name + ".done")
-    try:
-        hours = parse_window(window) if window else None
-        requests = _read(questions)
-        finished = set(marks.read_text(encoding="ascii").split()) if marks.exists() else set()
-    except (OSError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(WRONG) from None
+    with explained():
+        hours = _hours(window)
+        requests = read_input(questions, _read)
+        finished = set(read_input(marks, _marked)) if marks.exists() else set()
+        check_writable(marks)
     left = [request for request in requests if mark_of(request) not in finished]
     if not left:
         typer.echo(f"all {len(requests)} questions are answered already; delete {marks} to begin again")
@@ -92,15 +92,16 @@ async def _warm(
     pause_s: float,
     total: int,
 ) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as progress, marks.open("a", encoding="ascii") as log:
-        task = progress.add_task("warming", total=total, completed=total - len(requests))
+    with (
+        open_progress("warming", total=total, done=total - len(requests)) as progress,
+        marks.open("a", encoding="ascii") as log,
+    ):
 
         def done(request: router_pb2.GenerateRequest) -> None:
             # Written at once, so that an end at any moment loses nothing.
             log.write(mark_of(request) + "\n")
             log.flush()
-            progress.advance(task)
+            progress.advance()
 
         async with connect(door) as channel:
             stub = router_pb2_grpc.RouterServiceStub(channel)
@@ -111,7 +112,7 @@ async def _warm(
                 pause_s=pause_s,
                 now=lambda: datetime.now().astimezone().time(),
                 sleep=asyncio.sleep,
-                tell=lambda what: progress.update(task, description=what),
+                tell=progress.tell,
             )
             await warmer.run(requests, report)
 
@@ -153,6 +154,17 @@ def _tell(report: Report, asked: int) -> None:
         typer.echo(f"the mesh has no room, or cannot be reached ({report.gave_up})", err=True)
     if report.answered < asked:
         typer.echo("the others are asked again when this is run again", err=True)
+
+
+def _hours(window: str | None) -> Window | None:
+    try:
+        return parse_window(window) if window else None
+    except ValueError as error:
+        raise ConfigError(f"--window: {error}") from None
+
+
+def _marked(path: Path) -> list[str]:
+    return path.read_text(encoding="ascii").split()
 
 
 def _read(path: Path) -> list[router_pb2.GenerateRequest]:

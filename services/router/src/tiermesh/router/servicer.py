@@ -16,7 +16,7 @@ from tiermesh.router.ports import OutcomeLog
 from tiermesh.router.settings import Settings
 from tiermesh.router.telling.account import ledger_message
 from tiermesh.router.telling.label import label_headers
-from tiermesh.router.validation import check_request
+from tiermesh.router.validation import check_request, invalid
 from tiermesh.shared.clock import Clock
 from tiermesh.shared.errors import FeatureOff, InternalError, TiermeshError
 from tiermesh.shared.rpc import failure_of
@@ -72,6 +72,8 @@ class RouterServicer(router_pb2_grpc.RouterServiceServicer):
         """Says where a request would go, and why."""
         snapshot = self._settings.current
         caller = read_caller(context, snapshot, self._clock)
+        if not request.HasField("request"):
+            raise invalid("request", 'is required: {"request": {"messages": [...]}}')
         check_request(request.request)
         explanation = await self._flow.explain(make_call(caller, request.request, snapshot, self._clock))
         return router_pb2.ExplainResponse(

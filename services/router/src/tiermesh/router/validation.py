@@ -31,7 +31,7 @@ def check_range(field: str, value: float, low: float, high: float) -> None:
         InvalidRequest: the value is outside.
     """
     if not low <= value <= high:
-        raise invalid(field, f"must be from {low:g} to {high:g}, not {value:g}")
+        raise invalid(field, f"must be from {low:.15g} to {high:.15g}, not {value:.15g}")
 
 
 def check_top_p(field: str, value: float) -> None:
