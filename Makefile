@@ -10,7 +10,7 @@ ARGS ?=
 PACKAGES := api shared router classifier cache engine traces outcomes mesh client
 
 .DEFAULT_GOAL := help
-.PHONY: images test-pods help up down status logs doctor env env-test test check format protos bench-overhead bench-cache test-scenarios bench-resilience
+.PHONY: images test-pods bench-pods help up down status logs doctor env env-test test check format protos bench-overhead bench-cache test-scenarios bench-resilience
 
 help: ## List what can be made
 	@echo "usage: make TARGET [PROFILE=local|lite|laptop] [PYTHON=python3]"
@@ -86,6 +86,9 @@ images: env ## Build the images of the chart; ARGS="--builder buildah"
 
 test-pods: env ## Run the pods of the chart on this machine, without a cluster; needs root and Buildah; minutes
 	@$(BIN)/python -m pytest tests/pods $(ARGS)
+
+bench-pods: env ## Measure memory and CPU of the chart's containers, without a cluster; needs what test-pods needs
+	@OMP_NUM_THREADS=1 GRPC_VERBOSITY=ERROR $(BIN)/python benchmarks/pod_sizes.py $(ARGS)
 
 test-scenarios: env ## Kill, hang and slow down every process of a mesh under load; minutes
 	@$(BIN)/python -m pytest tests/scenarios $(ARGS)

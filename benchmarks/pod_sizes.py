@@ -130,28 +130,23 @@ async def run(folder: Path, *, seconds: float, in_flight: int, questions: int) -
         (folder / name).mkdir()
         async with running_pods(render(values(semantic=semantic)), folder / name) as cluster:
             found[name] = await measure(cluster, seconds=seconds, in_flight=in_flight)
+            show(name, found[name])
             if semantic:
                 found["questions"] = await measure_questions(cluster, questions)
     return found
 
 
-def show(found: dict[str, Any]) -> None:
-    """Prints tables."""
-    console = Console()
-    for release in ("exact", "semantic"):
-        if release not in found:
-            continue
-        load = found[release]["load"]
-        table = Table(title=f"{release} answers: {load['requests']} requests in {load['seconds']} s: {load['answers']}")
-        columns = ("idle MiB", "anonymous", "under load MiB", "peak MiB", "idle CPU m", "CPU ms a request")
-        for column in ("container", *columns):
-            table.add_column(column, justify="left" if column == "container" else "right")
-        keys = ("idle_rss_mib", "idle_anonymous_mib", "load_rss_mib", "peak_mib", "idle_cpu_m", "cpu_ms_per_request")
-        for name, row in found[release]["containers"].items():
-            table.add_row(name, *(f"{row[key]:.2f}" if key.startswith("cpu") else f"{row[key]:.0f}" for key in keys))
-        console.print(table)
-    if "questions" in found:
-        console.print_json(data=found["questions"])
+def show(release: str, found: dict[str, Any]) -> None:
+    """Prints the table of a release."""
+    load = found["load"]
+    table = Table(title=f"{release} answers: {load['requests']} requests in {load['seconds']} s: {load['answers']}")
+    columns = ("idle MiB", "anonymous", "under load MiB", "peak MiB", "idle CPU m", "CPU ms a request")
+    for column in ("container", *columns):
+        table.add_column(column, justify="left" if column == "container" else "right")
+    keys = ("idle_rss_mib", "idle_anonymous_mib", "load_rss_mib", "peak_mib", "idle_cpu_m", "cpu_ms_per_request")
+    for name, row in found["containers"].items():
+        table.add_row(name, *(f"{row[key]:.2f}" if key.startswith("cpu") else f"{row[key]:.0f}" for key in keys))
+    Console(width=120).print(table)
 
 
 def main() -> int:
@@ -170,7 +165,8 @@ def main() -> int:
         found = asyncio.run(
             run(Path(folder), seconds=arguments.seconds, in_flight=arguments.in_flight, questions=arguments.questions)
         )
-    show(found)
+    if "questions" in found:
+        Console(width=120).print_json(data=found["questions"])
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(f"written: {OUT.relative_to(ROOT)}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from cache.latency import PARTITION, TENANT, TTL_MS, fill, key, question, random_vector
+from cache.progress import Progress
 from harness.eventually import eventually
 from tiermesh.api.cache.v1 import cache_pb2, cache_pb2_grpc
 from tiermesh.cache.adapters.redis import RedisStore
 from tiermesh.cache.adapters.redis_log import QUESTIONS
 from tiermesh.cache.adapters.redis_open import open_redis_store
 from tiermesh.cache.keys import place_of
+from tiermesh.cache.semantic.index import file
 from tiermesh.cache.semantic.records import Record, encode, partition_of
 from tiermesh.shared.clock import SYSTEM_CLOCK
 
@@ -23,17 +25,19 @@ async def remember(url: str, count: int) -> float:
     async with open_redis_store(url, socket_timeout_s=30) as store:
         await fill(store, 0, count)
         ends_ms = round(SYSTEM_CLOCK.wall() * 1000) + TTL_MS
+        progress = Progress("questions told", count)
         for begin in range(0, count, 1000):
             pipe = store.client.pipeline(transaction=False)
             for n in range(begin, min(count, begin + 1000)):
                 vector = random_vector(generator, known)
                 known = [*known, vector][:100]
                 text, vector = (LAST, b"") if n == count - 1 else (question(n), vector)
-                record = Record(
-                    place_of(TENANT, key(n)).entry, partition_of(TENANT, PARTITION), text, vector, 1.0, ends_ms
-                )
+                entry, partition = place_of(TENANT, key(n)).entry, partition_of(TENANT, PARTITION)
+                # Taken apart here, as by the replica that stores an answer.
+                record = Record(entry, partition, text, vector, 1.0, ends_ms, file(text, vector))
                 pipe.xadd(QUESTIONS, dict(encode(record)))
             await pipe.execute()
+            progress.step(min(count, begin + 1000) - begin)
         return await used_mib(store)
 
 

@@ -19,12 +19,16 @@ from harness.pods.cluster import KEY, running_pods
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 
 _LOAD_S = 20
+INGRESS_PORT = 8080
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory):
     # All pods share this machine's cores: what is to be seen is whether they find each other, not how fast.
-    release = render({"config": {"outcomes": {"enabled": True}, **PATIENT}})
+    # A Service translates no port here.
+    release = render(
+        {"config": {"outcomes": {"enabled": True}, **PATIENT}, "ingress": {"service": {"port": INGRESS_PORT}}}
+    )
     async with running_pods(release, tmp_path_factory.mktemp("pods")) as running:
         yield running
 
@@ -61,6 +65,13 @@ async def test_each_tier_answers_and_what_one_door_was_told_another_knows(cluste
                 return (await ask(client, other, text)).headers["x-tiermesh-cache"] == "hit"
 
             await eventually(known)
+
+
+async def test_helm_test_asks_and_is_answered(cluster):
+    (pod,) = cluster.release.all("Pod")
+    status, said = await cluster.run_to_end(pod)
+    assert status == 0, said
+    assert "tier: l0" in said
 
 
 async def test_what_came_of_a_request_can_be_told(cluster):

@@ -38,7 +38,7 @@ spec:
     {{- with $egress.extra }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-{{- $components := list "ingress" }}
+{{- $components := list "ingress" "test" }}
 {{- range include "tiermesh.workloads" $root | fromYamlArray }}
 {{- $components = append $components .cluster }}
 {{- end }}

@@ -84,7 +84,9 @@ def test_who_may_be_called_may_call_and_the_other_way_round():
     release = render()
     pods = _labels(release)
     for source, target in itertools.product(pods, pods):
+        # Open to everyone, so that only the way out says who calls.
         if target == "ingress":
+            assert not _may_call(release, source, pods[target], 8080)
             continue
         for port in (8081, 18000, 6379):
             reached = _may_reach(release, pods[source], target, port)
@@ -160,6 +162,20 @@ def test_callers_of_the_ingress_can_be_named():
     release = render({"networkPolicy": {"ingressFrom": [{"podSelector": {"matchLabels": {"role": "gateway"}}}]}})
     assert _may_reach(release, {"role": "gateway"}, "ingress", 8080)
     assert not _may_reach(release, WORLD, "ingress", 8080)
+
+
+def test_helm_test_reaches_the_ingress_and_nothing_else():
+    release = render({"networkPolicy": {"ingressFrom": [{"podSelector": {"matchLabels": {"role": "gateway"}}}]}})
+    (pod,) = release.all("Pod")
+    labels = pod["metadata"]["labels"]
+    assert _may_reach(release, labels, "ingress", 8080)
+    for target in _labels(release).keys() - {"ingress"}:
+        assert not _may_reach(release, labels, target, 8081)
+    ways = [p["spec"] for p in release.all("NetworkPolicy") if _selects(p["spec"]["podSelector"], labels)]
+    called = [rule for policy in ways for rule in policy.get("egress", ())]
+    assert _is_allowed(called, "to", _labels(release)["ingress"], 8080)
+    assert not _is_allowed(called, "to", _labels(release)["router"], 8081)
+    assert not _is_allowed(called, "to", WORLD, 443)
 
 
 def test_policies_can_be_left_away():

@@ -152,6 +152,7 @@ def test_a_digest_wins_over_a_tag():
 def test_labels_of_ones_own_are_on_objects_and_pods_and_select_nothing():
     release = render(VALUE_SETS["labels, priorities and digests"])
     for item in release.objects:
+        # Of pods of their own, the labels are the object's.
         pods = item["spec"]["template"]["metadata"]["labels"] if item in release.workloads else {"team": "inference"}
         is_router = item["metadata"]["labels"]["app.kubernetes.io/component"] == "router"
         assert item["metadata"]["labels"]["team"] == "inference"

@@ -7,8 +7,6 @@ import json
 import pytest
 import yaml
 from harness.helm import main_container, render
-from tiermesh.outcomes.metrics import OutcomeMetrics
-from tiermesh.router.telling.metrics import RequestMetrics
 from tiermesh.shared.config import parse_config
 
 ON = {"config": {"outcomes": {"enabled": True}}}
@@ -63,24 +61,3 @@ def test_a_reference_becomes_a_file_beside_the_configuration_and_restarts_the_lo
 
     assert checksum({**ON, "driftReference": given}) != checksum(ON)
     assert checksum({"config": {"outcomes": {"enabled": True, "sample": 0.5}}}) != checksum(ON)
-
-
-def test_alerts_ask_for_metrics_that_there_are():
-    assert not render(ON).all("PrometheusRule")
-    (rule,) = render({**ON, "prometheusRule": {"enabled": True, "labels": {"release": "x"}}}).all("PrometheusRule")
-    assert rule["metadata"]["labels"]["release"] == "x"
-    rules = {each["alert"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
-    made = []
-
-    class Meter:
-        def __getattr__(self, kind):
-            def create(name, *_, **__):
-                made.append(name.replace(".", "_"))
-
-            return create
-
-    OutcomeMetrics(Meter())
-    RequestMetrics(Meter())
-    for each in rules.values():
-        assert any(name in each["expr"] for name in made), each["expr"]
-    assert "{{ $labels.feature }}" in rules["TiermeshDrift"]["annotations"]["summary"]

@@ -9,7 +9,10 @@ from harness.helm import containers, main_container, render
 
 
 def _pods(release):
-    return [workload["spec"]["template"]["spec"] for workload in release.workloads]
+    """Returns every pod of a release, that of `helm test` too."""
+    return [workload["spec"]["template"]["spec"] for workload in release.workloads] + [
+        pod["spec"] for pod in release.all("Pod")
+    ]
 
 
 def _every_container(release):
