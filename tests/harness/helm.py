@@ -73,6 +73,19 @@ VALUE_SETS: Mapping[str, Manifest] = {
         component: {"autoscaling": {"enabled": True, "maxReplicas": 60}}
         for component in ("router", "classifier", "cache", "ingress", "engine")
     },
+    "mutual TLS": {"tls": {"mesh": True, "controlPlane": True}},
+    "TLS by SPIFFE IDs, sidecars beside callers only": {
+        "envoy": {"sidecar": {"everywhere": False}},
+        "tls": {
+            "mesh": True,
+            "identity": "spiffe://cluster.local/ns/inference/sa/{service}",
+            "certManager": {"enabled": True, "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}},
+        },
+        "config": {"outcomes": {"enabled": True}},
+        "prometheusRule": {"enabled": True},
+    },
+    "TLS on the way of keys alone": {"tls": {"controlPlane": True}},
+    "TLS for callers alone": {"ingress": {"tls": {"enabled": True, "secret": "public"}}},
     "sidecars beside callers only": {"envoy": {"sidecar": {"everywhere": False}}},
     "all switches off": {
         "podDisruptionBudgets": {"enabled": False},

@@ -33,6 +33,16 @@
 {{- if ne (len .Values.ports) (len (values .Values.ports | uniq)) -}}
 {{- fail "ports: must all differ; some of them meet in one pod" -}}
 {{- end -}}
+{{- $certManager := .Values.tls.certManager -}}
+{{- if and $certManager.enabled (not $certManager.issuerRef.name) -}}
+{{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that is to issue certificates; docs/operations/kubernetes.md shows one" -}}
+{{- end -}}
+{{- if and $certManager.enabled (not (include "tiermesh.mutualTls" .)) -}}
+{{- fail "tls.certManager.enabled: has certificates issued that nothing uses; switch on tls.mesh or tls.controlPlane too" -}}
+{{- end -}}
+{{- if and .Values.ingress.tls.enabled (not .Values.ingress.tls.secret) -}}
+{{- fail "ingress.tls.secret: name the Secret with tls.crt and tls.key of the public name" -}}
+{{- end -}}
 {{- $deadlines := .Values.config.deadlines | default dict -}}
 {{- if and $deadlines.default_ms $deadlines.max_ms (gt (int $deadlines.default_ms) (int $deadlines.max_ms)) -}}
 {{- fail (printf "config.deadlines: default_ms (%d) must not exceed max_ms (%d)" (int $deadlines.default_ms) (int $deadlines.max_ms)) -}}

@@ -28,6 +28,9 @@
 {{- if .Values.banditReport -}}
 {{- $_ := set $config "bandit" (merge (dict "report" "bandit-report.json") ($config.bandit | default dict)) -}}
 {{- end -}}
+{{- with include "tiermesh.config.tls" . -}}
+{{- $_ := set $config "tls" (fromYaml .) -}}
+{{- end -}}
 {{- $own := dict
   "network" (include "tiermesh.config.network" . | fromYaml)
   "discovery" (include "tiermesh.config.discovery" . | fromYaml)
@@ -86,6 +89,7 @@ is in this sum: by every process, and by one component alone. Takes (dict "root"
 {{- $read := dict
   "network" (include "tiermesh.config.network" .root | fromYaml)
   "discovery" (include "tiermesh.config.discovery" .root | fromYaml)
+  "tls" (include "tiermesh.config.tls" .root | fromYaml)
   "tracing" $config.tracing
   "metrics" $config.metrics
   "logging" $config.logging

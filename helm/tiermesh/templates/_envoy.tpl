@@ -1,6 +1,6 @@
 {{/* Envoy: its first configuration, its container, its probes. */}}
 
-{{/* Takes (dict "root" $ "role" "sidecar"). */}}
+{{/* Takes (dict "root" $ "role" "sidecar" "component" "router"). */}}
 {{- define "tiermesh.envoyBootstrap" -}}
 - name: envoy-bootstrap
   image: {{ include "tiermesh.image" (dict "root" .root "name" "mesh" "override" .root.Values.controlPlane.image) }}
@@ -8,7 +8,7 @@
   command:
     - bash
     - -c
-    - exec python -m tiermesh.mesh bootstrap --config /etc/tiermesh/tiermesh.yaml --role {{ .role }} --node-id "$POD_NAME" > /etc/envoy/envoy.yaml
+    - exec python -m tiermesh.mesh bootstrap --config /etc/tiermesh/tiermesh.yaml --role {{ .role }} --service {{ .component }} --node-id "$POD_NAME" --out /etc/envoy/
   env:
     {{- include "tiermesh.env" .root | nindent 4 }}
   resources:
@@ -18,11 +18,12 @@
     {{- include "tiermesh.containerSecurity" .root | nindent 4 }}
   volumeMounts:
     {{- include "tiermesh.mounts" .root | nindent 4 }}
+    {{- include "tiermesh.tlsMounts" . | nindent 4 }}
     - name: envoy
       mountPath: /etc/envoy
 {{- end -}}
 
-{{/* Takes (dict "root" $ "concurrency" 1). */}}
+{{/* Takes (dict "root" $ "component" "router" "concurrency" 1). */}}
 {{- define "tiermesh.envoyCommand" -}}
 image: {{ include "tiermesh.image" (dict "root" .root "name" "mesh" "override" .root.Values.envoy.image) }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
@@ -46,17 +47,20 @@ volumeMounts:
   - name: envoy
     mountPath: /etc/envoy
     readOnly: true
+  {{- include "tiermesh.tlsMounts" . | nindent 2 }}
 {{- end -}}
 
 {{/*
 A sidecar proper: an init container that stays. It starts before the service and stops after it, so the service can
 finish its calls. No preStop: Kubernetes would run it when the pod begins to stop, while the service still needs the
-listener. The listener is on loopback, out of the kubelet's reach, so it is probed from inside. Takes root.
+listener. The listener is on loopback, out of the kubelet's reach, so it is probed from inside.
+Takes (dict "root" $ "component" "router").
 */}}
 {{- define "tiermesh.sidecar" -}}
 - name: envoy
   restartPolicy: Always
-  {{- include "tiermesh.envoyCommand" (dict "root" . "concurrency" .Values.envoy.sidecar.concurrency) | nindent 2 }}
+  {{- include "tiermesh.envoyCommand" (merge (dict "concurrency" .root.Values.envoy.sidecar.concurrency) .) | nindent 2 }}
+  {{- with .root }}
   ports:
     - name: mesh
       containerPort: {{ .Values.ports.mesh }}
@@ -70,6 +74,7 @@ listener. The listener is on loopback, out of the kubelet's reach, so it is prob
     timeoutSeconds: 3
   livenessProbe:
     {{- include "tiermesh.envoyLiveness" . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{/* Envoy opens a listener only with its routes at hand; its /ready says yes without any. Takes a port. */}}

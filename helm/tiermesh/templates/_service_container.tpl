@@ -2,6 +2,7 @@
 {{- define "tiermesh.serviceContainer" -}}
 {{- $root := .root -}}
 {{- with .workload -}}
+{{- $tls := dict "root" $root "component" .cluster "port" $root.Values.ports.service -}}
 image: {{ include "tiermesh.image" (dict "root" $root "name" .image "override" .spec.image) }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 command:
@@ -11,6 +12,9 @@ command:
   - --config=/etc/tiermesh/tiermesh.yaml
   - --state=/var/lib/tiermesh
   - --listen=0.0.0.0:{{ $root.Values.ports.service }}
+  {{- if include "tiermesh.probedApart" $tls }}
+  - --probe-listen=0.0.0.0:{{ $root.Values.ports.probe }}
+  {{- end }}
   {{- with .tier }}
   - --tier={{ .name }}
   {{- end }}
@@ -33,6 +37,10 @@ env:
 ports:
   - name: grpc
     containerPort: {{ $root.Values.ports.service }}
+  {{- if include "tiermesh.probedApart" $tls }}
+  - name: probe
+    containerPort: {{ $root.Values.ports.probe }}
+  {{- end }}
 resources:
   {{- $resources := deepCopy .spec.resources }}
   {{- if .gpus }}
@@ -44,17 +52,17 @@ securityContext:
   {{- include "tiermesh.containerSecurity" $root | nindent 2 }}
 # SERVING comes after the warm-up, so a slow load is a long start and no failure.
 startupProbe:
-  grpc: {port: {{ $root.Values.ports.service }}}
+  grpc: {port: {{ include "tiermesh.probePort" $tls }}}
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: {{ hasKey . "tier" | ternary (div (add 4 (int (default 0 .spec.startupSeconds))) 5) 24 }}
 readinessProbe:
-  grpc: {port: {{ $root.Values.ports.service }}}
+  grpc: {port: {{ include "tiermesh.probePort" $tls }}}
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: 2
 livenessProbe:
-  grpc: {port: {{ $root.Values.ports.service }}}
+  grpc: {port: {{ include "tiermesh.probePort" $tls }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
@@ -65,6 +73,7 @@ lifecycle:
       command: [sleep, {{ $root.Values.removalSeconds | quote }}]
 volumeMounts:
   {{- include "tiermesh.mounts" $root | nindent 2 }}
+  {{- include "tiermesh.tlsMounts" $tls | nindent 2 }}
   {{- if .tier }}
   {{- include "tiermesh.modelMounts" . | nindent 2 }}
   {{- end }}

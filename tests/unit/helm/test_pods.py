@@ -60,10 +60,12 @@ def test_grpc_servers_are_probed_natively_on_an_open_port(release):
         if container["name"] == "envoy":
             continue
         ports = {port["containerPort"] for port in container["ports"]}
-        listen = next(a for a in container["command"] if a.startswith("--listen="))
+        # With mutual TLS kubelets have a port of their own; see test_tls.py.
+        asked = "--probe-listen=" if len(ports) > 1 else "--listen="
+        listen = next(a for a in container["command"] if a.startswith(asked))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             assert container[probe]["grpc"]["port"] in ports
-            assert listen == f"--listen=0.0.0.0:{container[probe]['grpc']['port']}"
+            assert listen == f"{asked}0.0.0.0:{container[probe]['grpc']['port']}"
 
 
 def test_a_pod_is_given_longer_than_its_drain(release, config_of):

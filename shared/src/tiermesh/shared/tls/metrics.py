@@ -21,6 +21,6 @@ def watch_certificate(meter: Meter, days_left: Callable[[], float]) -> None:
     meter.create_observable_gauge(
         "tiermesh.tls.certificate.days_left",
         [observe],
-        unit="d",
+        # No unit: collectors would put it at the end of the name, which says it.
         description="Days until the certificate in use, or the last authority it trusts, ends; negative once it has.",
     )
