@@ -149,3 +149,23 @@ def test_redis_killed_means_misses_and_no_errors_and_it_recovers(broken):
         # The supervisor may have it back at once; whatever the moment, no request fails.
         until(lambda: ask(client, text).headers["x-tiermesh-cache"] in {"miss", "unavailable"})
         until(lambda: hit(ask(client, text)))
+
+
+def test_an_operator_has_answers_forgotten_by_command(lite):
+    mesh, _ = lite
+    text = fresh("Name a stone.")
+
+    def asked():
+        return "cache hit" in mesh.tiermesh("ask", text, "--model", "tier:l1").stderr
+
+    until(asked)
+    fingerprint = json.loads(mesh.tiermesh("explain", text, "--model", "tier:l1", "--json").stdout)["fingerprint"]
+    # One answer, those of a model, all of the tenant: gone when the command returns, and kept again afterwards.
+    for how, told in (
+        (["--fingerprint", fingerprint], "forgotten"),
+        (["--model", "simulated-small"], "no answer of simulated-small is given any more"),
+        ([], "no answer from before is given any more"),
+    ):
+        assert told in mesh.tiermesh("cache", "invalidate", *how).stdout
+        assert not asked()
+        until(asked)

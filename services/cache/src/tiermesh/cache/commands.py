@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from tiermesh.cache.embedder_files import embedder_folder, is_fetched
+from tiermesh.cache.invalidate_command import invalidate
 from tiermesh.cache.ports import Embedder
 from tiermesh.cache.semantic.scoring import score_pair
 from tiermesh.cache.semantic.tune import Outcome, Scored, outcome, recommend
@@ -26,10 +27,12 @@ _SHOWN = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 def register(app: typer.Typer) -> None:
     """Adds the command group."""
     group = typer.Typer(
-        help="The answer cache: ask ahead of time, and choose how alike two questions must be.", no_args_is_help=True
+        help="The answer cache: ask ahead of time, forget answers, and choose how alike two questions must be.",
+        no_args_is_help=True,
     )
     group.callback()(_group)
     group.command("tune", epilog="Example: tiermesh cache tune pairs.jsonl --target 0.001")(tune)
+    group.command("invalidate", epilog="Example: tiermesh cache invalidate --model qwen2.5-7b-instruct")(invalidate)
     app.add_typer(group, name="cache")
 
 
