@@ -4,7 +4,7 @@
     python benchmarks/pod_sizes.py --seconds 60 --questions 100000
 
 Runs the chart's pods on this machine, from built images, as `make test-pods` does: needs root, Buildah, iproute2, dnsmasq
-and `make images ARGS="--builder buildah"`; for the semantic tier (`--questions`, 0 leaves it out) the image
+and `make images ARGS="--builder buildah"`; for the semantic tier the image
 `cache-semantic` too. One replica of each; the simulated tiers answer at once, with 64 tokens. CPU is told for a request, not
 for a second, so that what else the machine does counts little. Writes benchmarks/out/pods.json.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grpc
 import numpy as np
 from cache.latency import PARTITION, TENANT, TTL_MS, fill, key, question, random_vector
 from cache.progress import Progress
@@ -54,7 +55,11 @@ async def until_remembered(stub: cache_pb2_grpc.CacheServiceStub) -> None:
     )
 
     async def found() -> bool:
-        answer = await stub.Lookup(request, timeout=10)
+        try:
+            answer = await stub.Lookup(request, timeout=10)
+        except grpc.aio.AioRpcError:
+            # It is starting.
+            return False
         return bool(answer.result == cache_pb2.CACHE_RESULT_HIT_SEMANTIC)
 
     await eventually(found, within_s=300)
