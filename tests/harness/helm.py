@@ -35,6 +35,7 @@ VALUE_SETS: Mapping[str, Manifest] = {
     },
     "gpu": _example("gpu"),
     "production": _example("gpu", "production"),
+    "autoscaling": _example("gpu", "autoscaling"),
     "own models on two cards": {
         "tiers": [
             {

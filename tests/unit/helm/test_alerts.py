@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from harness.helm import render
+from harness.helm import CHART, render
 from tiermesh.cache.metrics import CacheMetrics
 from tiermesh.engine.load import Load
 from tiermesh.engine.metrics import EngineMetrics
@@ -56,6 +56,14 @@ def test_they_ask_for_metrics_that_there_are(rules, instruments):
         for metric in asked - _OF_ENVOY:
             plain = re.sub(r"(_seconds)?(_total|_count|_sum|_bucket)?$", "", metric)
             assert plain in instruments, (name, metric)
+
+
+def test_the_example_of_an_adapter_asks_for_metrics_that_there_are(instruments):
+    lines = (CHART / "examples" / "autoscaling.yaml").read_text(encoding="utf-8").splitlines()
+    queries = [line for line in lines if line.startswith("#") and ("Query" in line)]
+    asked = {m for line in queries for m in re.findall(r"\btiermesh_engine_[a-z_]+", line)}
+    assert {re.sub(r"(_seconds_bucket)?$", "", metric) for metric in asked} <= instruments
+    assert len(asked) == 4
 
 
 def test_what_callers_do_wrong_wakes_nobody(rules):

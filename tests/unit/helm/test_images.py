@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tomllib
 
 import pytest
+import yaml
 from harness.helm import ROOT, main_container, render
 
 
@@ -58,6 +60,35 @@ def test_images_are_built_with_the_arguments_that_their_recipes_know():
     for recipe in IMAGES.RECIPES.values():
         text = (ROOT / recipe.dockerfile).read_text(encoding="utf-8")
         assert all(f"ARG {name}=" in text for name in recipe.arguments)
+
+
+DIGEST = "sha256:" + "a" * 64
+BUILDERS = {
+    "docker": f"""
+        case "$1" in
+            inspect) echo "other/router@sha256:{"b" * 64}"; echo "r.example/t/$(basename "${{4%%:*}}")@{DIGEST}";;
+        esac""",
+    "buildah": f"""
+        case "$1" in
+            push) test "$2" = --digestfile && echo "{DIGEST}" > "$3";;
+        esac""",
+}
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_what_is_pushed_is_named_by_digest_for_the_chart(builder, tmp_path):
+    program, values = tmp_path / builder, tmp_path / "images.yaml"
+    program.write_text(f"#!/bin/bash\necho $* >> {tmp_path}/calls{BUILDERS[builder]}\n", encoding="utf-8")
+    program.chmod(0o755)
+    options = ["--registry", "r.example/t", "--builder", str(program), "--push", "--values", str(values)]
+    command = [sys.executable, "helm/images.py", *options, "router", "mesh"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    calls = [line.split()[0] for line in (tmp_path / "calls").read_text(encoding="utf-8").splitlines()]
+    assert [call for call in calls if call != "inspect"] == ["build", "push"] * 2
+    release = render(yaml.safe_load(values.read_text(encoding="utf-8")))
+    assert main_container(release.workload("router"))["image"] == f"r.example/t/router@{DIGEST}"
+    assert main_container(release.workload("control-plane"))["image"] == f"r.example/t/mesh@{DIGEST}"
 
 
 @pytest.mark.parametrize(("enabled", "image"), [(True, "cache-semantic"), (False, "cache")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -95,6 +96,21 @@ def test_budgets_and_scalers_hold_for_one_workload(release):
         target = release.one("Deployment", scaler["spec"]["scaleTargetRef"]["name"])
         assert "replicas" not in target["spec"], "Helm and the scaler would undo each other's work"
         assert scaler["spec"]["minReplicas"] <= scaler["spec"]["maxReplicas"]
+
+
+def test_tiers_of_models_may_scale_by_waiting_and_by_slots():
+    release = render(VALUE_SETS["autoscaling"])
+    offered = set(
+        re.findall(r"name: \{as: (\w+)\}", (CHART / "examples" / "autoscaling.yaml").read_text(encoding="utf-8"))
+    )
+    for tier in ("l1", "l2"):
+        spec = release.one("HorizontalPodAutoscaler", f"tiermesh-engine-{tier}")["spec"]
+        metrics = [metric["external"]["metric"] for metric in spec["metrics"]]
+        assert {metric["name"] for metric in metrics} == offered == {"tiermesh_queue_wait_p95", "tiermesh_slots_taken"}
+        assert all(metric["selector"]["matchLabels"] == {"tier": tier} for metric in metrics)
+        assert spec["behavior"]["scaleDown"]["stabilizationWindowSeconds"] >= 600
+    l0 = release.one("HorizontalPodAutoscaler", "tiermesh-engine-l0")["spec"]
+    assert [metric["type"] for metric in l0["metrics"]] == ["Resource"]
 
 
 def test_everything_that_serves_has_a_budget():
