@@ -93,6 +93,9 @@ def test_the_pod_asks_the_ingress_with_the_key_of_the_first_tenant():
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
     url, keys = pod["spec"]["containers"][0]["command"][-2:]
     assert url == "http://mesh-a.inference.svc.cluster.local:8000"
+    encrypted = {"ingress": {"tls": {"enabled": True, "secret": "public"}}}
+    (secure,) = render(encrypted).all("Pod")
+    assert secure["spec"]["containers"][0]["command"][-2] == "https://tiermesh.inference.svc.cluster.local:80"
     (source,) = pod["spec"]["volumes"][0]["projected"]["sources"]
     assert source["secret"]["name"] == "tiermesh-keys"
     assert keys == f"/etc/tiermesh-keys/{source['secret']['items'][0]['path']}"
