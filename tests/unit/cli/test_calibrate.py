@@ -44,6 +44,13 @@ def test_it_prints_what_would_change_and_a_section_that_is_valid(log):
     assert config.band("qa").next_below > 0
 
 
+def test_too_few_answers_to_go_by_are_called_so_in_the_section_itself(log):
+    few = log.with_name("few.jsonl")
+    few.write_text("\n".join(log.read_text().splitlines()[:20]), encoding="utf-8")
+    assert "# fitted to 20 answers, too few to go by: 50" in run(few).output
+    assert "too few" not in run(log).output
+
+
 def test_json_has_every_figure(log):
     (change,) = json.loads(run(log, "--json").stdout)
     assert change["task_type"] == "qa"

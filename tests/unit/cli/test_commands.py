@@ -9,10 +9,10 @@ from tiermesh.api.router.v1 import router_pb2
 from tiermesh.client import AsyncClient, Client
 from tiermesh.client.cli import main
 from tiermesh.client.cli._app import make_app
-from tiermesh.client.cli._connection import find_ingress, find_trace_store
+from tiermesh.client.cli._connection import explained, find_ingress, find_trace_store
 from tiermesh.client.cli._prompt import make_request
 from tiermesh.shared.config import ConfigError
-from tiermesh.shared.errors import ERROR_TABLE
+from tiermesh.shared.errors import ERROR_TABLE, InvalidRequest
 from tiermesh.shared.local_mesh import LocalMesh, MeshNotFound, find_mesh
 from typer.testing import CliRunner
 
@@ -200,3 +200,16 @@ def test_a_state_folder_that_cannot_be_made_is_named_with_what_to_do(tiermesh, t
     assert result.exit_code == 1
     assert "cannot be made" in result.output
     assert "TIERMESH_STATE=FOLDER" in result.output
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("messages: is empty", "INVALID_REQUEST: messages: is empty"),
+        ("is empty", "INVALID_REQUEST (messages): is empty"),
+    ],
+)
+def test_a_field_is_named_once(message, told, capsys):
+    with pytest.raises(typer.Exit), explained():
+        raise InvalidRequest(message, field="messages")
+    assert capsys.readouterr().err.startswith(f"{told}\nWhat to do")

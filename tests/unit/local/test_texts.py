@@ -110,6 +110,14 @@ def test_progress_without_a_terminal_says_each_thing_once():
     assert [line.split()[1] for line in out.getvalue().splitlines()] == ["starting", "warming", "SERVING"]
 
 
+def test_progress_without_a_terminal_says_now_and_then_what_takes_long():
+    out = io.StringIO()
+    display = LineDisplay(Console(file=out, width=100))
+    for seconds in (0.0, 5.0, 16.0, 20.0, 30.0, 32.0):
+        display.show([Row("engine-l1-0", "warming up", seconds), Row("redis", "SERVING", 0.2)])
+    assert out.getvalue().splitlines()[2:] == [f"  {s} s: still waiting for engine-l1-0" for s in (16, 32)]
+
+
 def state(name, state, pid=1):
     return ProcessState(name, state, pid, 1.0, 0, "")
 

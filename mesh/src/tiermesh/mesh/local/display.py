@@ -41,12 +41,17 @@ class Display(Protocol):
         ...
 
 
+_QUIET_S = 15.0
+"""After this long without a line it says what is still awaited."""
+
+
 class LineDisplay:
-    """One line whenever a process gets further."""
+    """One line whenever a process gets further, and now and then one about those that take long, such as engines that load."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: dict[str, str] = {}
+        self._spoke_s = 0.0
 
     def show(self, rows: Sequence[Row]) -> None:
         """Prints what has changed."""
@@ -55,6 +60,11 @@ class LineDisplay:
                 self._shown[row.name] = row.stage
                 after = f" after {row.seconds:.1f} s" if row.done else ""
                 self.say(f"  {row.name:<16} {row.stage}{after}")
+                self._spoke_s = row.seconds
+        awaited = [row for row in rows if not row.done]
+        if awaited and (longest := max(row.seconds for row in awaited)) - self._spoke_s >= _QUIET_S:
+            self.say(f"  {longest:.0f} s: still waiting for {', '.join(row.name for row in awaited)}")
+            self._spoke_s = longest
 
     def say(self, text: str) -> None:
         """Prints a line."""

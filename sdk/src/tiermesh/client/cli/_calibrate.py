@@ -67,6 +67,10 @@ def calibrate_command(
         typer.echo(json.dumps([asdict(change) for change in changes], indent=1))
         return
     _show(changes, _owner(records, name), keep_bands=keep_bands)
+    if len(records) < LEAST_RECORDS:
+        typer.echo(
+            f"# fitted to {len(records)} answers, too few to go by: {LEAST_RECORDS} are the least, of each task type better"
+        )
     if any(record.simulated for record in records):
         typer.echo("# from answers that a queueing model made up: for trying escalation, not for judging a model")
 

@@ -101,7 +101,8 @@ def explained() -> Iterator[None]:
     try:
         yield
     except TiermeshError as error:
-        where = f" ({error.field})" if error.field else ""
+        named = error.field and not error.message.startswith(f"{error.field}:")
+        where = f" ({error.field})" if named else ""
         typer.echo(f"{error.reason}{where}: {error.message}\nWhat to do: {error.row.advice}", err=True)
         raise typer.Exit(FAILED) from None
     except ConfigError as error:
