@@ -34,6 +34,7 @@ _TICK_S = 0.25
 _MOST_STARTS = 3
 """A process that was started this often without serving will not serve."""
 _PROBE_S = 60.0
+_FOLDER = "make it a folder that you may write to, with some space, or name another with TIERMESH_STATE=FOLDER."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,12 @@ async def bring_up(request: Request, display: Display) -> AsyncIterator[bool]:
             await asyncio.to_thread(_clear_the_way, request, specs)
         try:
             if not already:
-                await asyncio.to_thread(_start, request, specs)
+                try:
+                    await asyncio.to_thread(_start, request, specs)
+                except OSError as error:
+                    # A full disk names no file.
+                    what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+                    raise LocalError(f"the state folder {layout.root} cannot be written ({what})", _FOLDER) from None
             await _wait_until_serving(request, specs, supervisor, display)
             await probe(
                 request.config,
@@ -128,7 +134,7 @@ def _make_state_folder(layout: StateLayout) -> None:
     except OSError as error:
         raise LocalError(
             f"the state folder {layout.root} cannot be made ({error.filename}: {error.strerror})",
-            "make it a folder that you may write to, or name another with TIERMESH_STATE=FOLDER.",
+            _FOLDER,
         ) from None
 
 
