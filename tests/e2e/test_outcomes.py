@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from tiermesh.api.router.v1 import router_pb2, router_pb2_grpc
 from tiermesh.client import Client, UnknownRequest
+from tiermesh.shared.endpoints import mesh_target
 from tiermesh.shared.outcomes import read_outcomes, verdict
 
 ASKED = re.compile(r"request ([0-9a-f-]{36})\]")
@@ -41,8 +42,10 @@ def test_an_answer_is_asked_for_reported_on_exported_and_read_back(mesh, tmp_pat
     rows = {row["request_id"]: row for row in pq.read_table(tmp_path / "o.parquet").to_pylist()}
     assert rows[request_id]["verdict"] == 1.0
     assert rows[request_id]["tier"] == found.result.tier
-    shown = json.loads(mesh.tiermesh("outcomes", "status", "--json").stdout)
-    assert int(shown["feedback_count"]) >= 1
+    # Of the log itself, and through an Envoy of the mesh.
+    for target in ((), ("--target", mesh_target(mesh.config))):
+        shown = json.loads(mesh.tiermesh("outcomes", "status", "--json", *target).stdout)
+        assert int(shown["feedback_count"]) >= 1
 
 
 def test_feedback_over_http_and_the_sdk_reaches_the_same_record(mesh, tmp_path):

@@ -108,6 +108,12 @@ def test_the_ingress_shows_the_public_certificate_and_is_probed_by_https(name, c
     assert "curl -sk https://localhost" in release.notes
 
 
+def test_the_notes_name_the_secrets_that_pods_wait_for():
+    assert "Secret tiermesh-COMPONENT-tls" in of("mutual TLS").notes
+    for name in ("production", "default"):
+        assert "COMPONENT" not in of(name).notes
+
+
 def test_a_switch_restarts_pods_since_processes_read_it_at_their_start():
     def sums(release):
         return [w["spec"]["template"]["metadata"]["annotations"]["checksum/startup"] for w in release.all("Deployment")]

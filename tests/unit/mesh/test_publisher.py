@@ -45,6 +45,7 @@ def test_a_sound_configuration_is_published_for_every_role(setting):
     [
         (ConfigError("mesh.yaml: tiers: too few"), "tiers: too few"),
         (config(network={"ingress_port": 9}), "network.ingress_port"),
+        (config(tls={"envoy_folder": "/elsewhere"}), "tls.envoy_folder"),
         (config(discovery={"mode": "dns"}), "discovery.mode"),
     ],
 )

@@ -51,6 +51,7 @@ def print_bootstrap(argv: Sequence[str]) -> int:
     try:
         config = load_config(arguments.config.absolute(), os.environ)
         _check_certificates(config, role=arguments.role, service=arguments.service)
+        _check_folder(config, arguments.role, arguments.out)
         document = make_bootstrap(
             config,
             role=arguments.role,
@@ -69,6 +70,19 @@ def print_bootstrap(argv: Sequence[str]) -> int:
         (arguments.out / f"{name}.yaml").write_text(yaml.safe_dump(secret, sort_keys=False), encoding="utf-8")
     (arguments.out / _BOOTSTRAP).write_text(text, encoding="utf-8")
     return 0
+
+
+def _check_folder(config: TiermeshConfig, role: Role, out: Path | None) -> None:
+    """Makes sure that Envoy finds its files where the control plane will tell it that they are.
+
+    Raises:
+        ConfigError: it would not.
+    """
+    place = config.tls.envoy_folder
+    if make_secrets(config, role) and (out is None or out.absolute() != place):
+        raise ConfigError(
+            f"--out: with TLS, Envoy needs files in tls.envoy_folder: give --out {place}, or change that key"
+        )
 
 
 def _check_certificates(config: TiermeshConfig, *, role: Role, service: str | None) -> None:

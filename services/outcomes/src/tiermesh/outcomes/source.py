@@ -134,7 +134,12 @@ def read_status(target: str, *, timeout_s: float = 20.0) -> outcome_pb2.GetLogSt
 
 def _open(target: str) -> grpc.Channel:
     # Never through a proxy: the log is on this machine or behind a port that was forwarded to it.
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.enable_http_proxy", 0)]
+    options = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.enable_http_proxy", 0),
+        # By which an Envoy finds it, where the port is that of a sidecar: the way to a log that takes TLS alone.
+        ("grpc.default_authority", OUTCOMES),
+    ]
     return grpc.insecure_channel(target, options=options)
 
 

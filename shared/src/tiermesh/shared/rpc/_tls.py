@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -15,6 +15,9 @@ _log = get_logger(__name__)
 
 _EVERY_MEMBER = ("/grpc.health.v1.Health/", "/xds.service.orca.v3.OpenRcaService/")
 """Every Envoy asks whatever it could call whether it is well, and engines how busy they are."""
+
+
+_MOST_TOLD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class ServerTls:
     """Who may ask whether it is well."""
     probe_address: str | None = None
     """`host:port` of a plain port that answers health checks and nothing else, for kubelets, which have no certificate."""
+    _told: set[tuple[str, ...]] = field(default_factory=set, init=False, repr=False)
+    """Refusals that are in the log; each is written once, since a peer that asks at all asks for ever."""
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns gRPC's credentials, which look for new files at each handshake."""
@@ -61,7 +66,9 @@ class ServerTls:
         allowed = self.members if method.startswith(_EVERY_MEMBER) else self.callers
         if not any(name in allowed for name in shown):
             names = ", ".join(map(str, shown)) or "no name"
-            _log.warning("refused a peer", method=method, peer=names)
+            if (names, method) not in self._told and len(self._told) < _MOST_TOLD:
+                self._told.add((names, method))
+                _log.warning("refused a peer", method=method, peer=names)
             raise PeerForbidden(
                 f"the caller's certificate is for {names}; {method} is open to {', '.join(map(str, allowed))}"
             )
