@@ -170,7 +170,8 @@ class _Questions:
                 if n == last - 1:
                     text, vector = self._last, embedder.embed_now(self._last)
                 entry = place_of(TENANT, key(n)).entry
-                record = Record(entry, partition_of(TENANT, PARTITION), text, vector, 1.0, ends_ms)
+                partition = partition_of(TENANT, PARTITION)
+                record = Record(entry, partition, text, vector, 1.0, ends_ms, embedder=embedder.name)
                 pipe.xadd(QUESTIONS, dict(encode(record)))
             await pipe.execute()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from typing import Any
 
@@ -58,8 +57,10 @@ async def _tell(client: Any, embedder: OpenvinoEmbedder, count: int, *, is_filed
             known.append(vector)
         if n == count - 1:
             text, vector = last, embedder.embed_now(last)
-        record = Record(place_of(TENANT, key(n)).entry, partition_of(TENANT, PARTITION), text, vector, 1.0, ends_ms)
-        pipe.xadd(QUESTIONS, dict(encode(dataclasses.replace(record, filed=file(text, vector) if is_filed else None))))
+        filed = file(text, vector) if is_filed else None
+        entry, partition = place_of(TENANT, key(n)).entry, partition_of(TENANT, PARTITION)
+        record = Record(entry, partition, text, vector, 1.0, ends_ms, filed, embedder.name)
+        pipe.xadd(QUESTIONS, dict(encode(record)))
         if n % 1000 == 999 or n == count - 1:
             await pipe.execute()
     return last

@@ -22,6 +22,8 @@ DIMENSIONS = 64
 class FakeEmbedder:
     """Texts that share words are alike; texts with other than ASCII letters have unknown tokens."""
 
+    name = "words"
+
     def __init__(self) -> None:
         self.texts: list[str] = []
 

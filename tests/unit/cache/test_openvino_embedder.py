@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tiermesh.cache.adapters.openvino_embedder import CompiledGraph, OpenvinoEmbedder, open_core
-from tiermesh.cache.embedder_calibration import measure_ranges
+from tiermesh.cache.embedder_calibration import measure_moments, measure_ranges
 from tiermesh.cache.embedder_files import MAX_TOKENS, MODEL, TOKENIZER, write_manifest
-from tiermesh.cache.embedder_graph import HEADS, WIDTH, write_float, write_int8
+from tiermesh.cache.embedder_graph import HEAD_WIDTH, WIDTH, write_float, write_int8
+from tiermesh.cache.embedder_pruning import points_of, prune
 from tiermesh.cache.embedder_weights import write_embeddings
 from tiermesh.shared.errors import ModelLoadFailed
 from tokenizers import Tokenizer
@@ -63,12 +64,12 @@ def embedding_by_hand(weights, ids):
     state = words[ids] + weights["embeddings.position_embeddings.weight"][: len(ids)]
     state = normal(state + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.")
     query, key, value = (
-        product(state, f"attention.self.{part}").reshape(len(ids), HEADS, -1).transpose(1, 0, 2)
+        product(state, f"attention.self.{part}").reshape(len(ids), -1, HEAD_WIDTH).transpose(1, 0, 2)
         for part in ("query", "key", "value")
     )
-    scores = np.exp(query @ key.transpose(0, 2, 1) / math.sqrt(WIDTH / HEADS))
+    scores = np.exp(query @ key.transpose(0, 2, 1) / math.sqrt(HEAD_WIDTH))
     found = (scores / scores.sum(-1, keepdims=True)) @ value
-    attended = found.transpose(1, 0, 2).reshape(len(ids), WIDTH)
+    attended = found.transpose(1, 0, 2).reshape(len(ids), -1)
     state = normal(product(attended, "attention.output.dense") + state, LAYER + "attention.output.")
     wide = product(state, "intermediate.dense")
     active = wide * 0.5 * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))
@@ -93,6 +94,22 @@ def made(tmp_path_factory):
     return SimpleNamespace(
         folder=folder, weights=weights, floats=floats, embedder=OpenvinoEmbedder(folder, None), texts=texts
     )
+
+
+@pytest.fixture(scope="module")
+def pruned(made, tmp_path_factory):
+    folder, heads, units = tmp_path_factory.mktemp("pruned"), (8,), (48,)
+    for path in made.folder.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    floats = folder / "floats.onnx"
+    write_float(made.weights, floats)
+    # Any word may stand anywhere: what is fitted on few texts holds for those alone.
+    draw = np.random.default_rng(3)
+    texts = [" ".join(draw.choice(WORDS, 12)) for _ in range(100)]
+    weights = prune(made.weights, measure_moments(floats, points_of(heads), texts), heads, units)
+    write_int8(weights, measure_ranges(floats, write_float(weights, floats), texts), folder / MODEL)
+    write_manifest(folder, {})
+    return SimpleNamespace(folder=folder, weights=weights, embedder=OpenvinoEmbedder(folder, None))
 
 
 def numbers(text):
@@ -120,6 +137,16 @@ def test_in_int8_and_padded_it_is_nearly_the_same(made, count):
     embedding = as_floats(made.embedder.embed_now(text))
     assert np.linalg.norm(embedding) == pytest.approx(1, abs=2e-3)
     assert embedding @ embedding_by_hand(made.weights, numbers(text)) > 0.99
+
+
+def test_with_fewer_heads_and_units_it_is_smaller_and_still_much_the_same(made, pruned):
+    assert pruned.weights[f"{LAYER}attention.self.query.weight"].shape == (WIDTH, 8 * HEAD_WIDTH)
+    assert pruned.weights[f"{LAYER}output.dense.weight"].shape == (48, WIDTH)
+    assert (pruned.folder / MODEL).stat().st_size < 0.8 * (made.folder / MODEL).stat().st_size
+    for text in ("w5 w6 w7", " ".join(WORDS[3:27])):
+        embedding = as_floats(pruned.embedder.embed_now(text))
+        assert embedding @ embedding_by_hand(pruned.weights, numbers(text)) > 0.99
+        assert embedding @ embedding_by_hand(made.weights, numbers(text)) > 0.95
 
 
 def test_a_text_has_the_same_embedding_whatever_was_asked_before(made):

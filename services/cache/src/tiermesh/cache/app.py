@@ -162,7 +162,8 @@ async def wire(
         follower = Follower(log, local, forgotten, index, clock)
         following.append(asyncio.create_task(follower.run()))
         if index is not None:
-            following.append(asyncio.create_task(QuestionReader(log, index, clock).run()))
+            embedder = semantic.embedder if semantic is not None else None
+            following.append(asyncio.create_task(QuestionReader(log, index, clock, embedder).run()))
         # Nothing is given before it has heard what is forgotten: a moment, unless the log does not answer.
         with suppress(TimeoutError):
             async with asyncio.timeout(_HEARING_S):

@@ -9,8 +9,14 @@ from pathlib import Path
 
 from tiermesh.shared.errors import ModelLoadFailed
 
-NAME = "all-minilm-l6-v2-int8-static"
-EARLIER = ("all-minilm-l6-v2-int8-fused", "all-minilm-l6-v2-int8-compact", "all-minilm-l6-v2-onnx-int8")
+NAME = "all-minilm-l6-v2-int8-pruned"
+"""Changes with every change of the vectors: replicas compare only those of one name."""
+EARLIER = (
+    "all-minilm-l6-v2-int8-static",
+    "all-minilm-l6-v2-int8-fused",
+    "all-minilm-l6-v2-int8-compact",
+    "all-minilm-l6-v2-onnx-int8",
+)
 """What earlier releases made of the same weights, which this one cannot read."""
 MANIFEST = "tiermesh-manifest.json"
 MODEL = "model.onnx"
@@ -26,7 +32,7 @@ OUTPUT = "embedding"
 """The graph's output, floats of shape (1, 384), normalised."""
 MAX_TOKENS = 128
 """Most tokens of a text."""
-LENGTHS = (12, 16, 24, 32, 48, 64, MAX_TOKENS)
+LENGTHS = (12, 16, 24, 32, 48, 64, 96, MAX_TOKENS)
 """Numbers of tokens that the model is compiled for. Compiled for any number it takes a fifth longer, more where it changes."""
 
 

@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tiermesh.cache.embedder_files import MASK, OUTPUT, SHARE, STATE
 from tiermesh.cache.embedder_weights import Weights
 
-HEADS, WIDTH = 12, 384
+WIDTH, HEAD_WIDTH = 384, 32
 _EPSILON = 1e-12
 _ALPHA = 0.5
 Floats = NDArray[np.float32]
@@ -36,6 +36,16 @@ class Range:
 
     low: Floats
     high: Floats
+
+
+def attended(layer: int) -> str:
+    """Returns the point of the graph where a layer's heads have found what they look for."""
+    return f"l{layer}_attended"
+
+
+def active(layer: int) -> str:
+    """Returns the point of the graph after the wide part of a layer."""
+    return f"l{layer}_active"
 
 
 def write_float(weights: Weights, path: Path) -> list[str]:
@@ -63,12 +73,10 @@ class _Graph:
 
     def build(self) -> None:
         """Adds everything from the sum of the embeddings to the normalised mean."""
-        self._constant("by_head", np.array([1, -1, HEADS, WIDTH // HEADS], np.int64))
-        self._constant("joined", np.array([-1, WIDTH], np.int64))
         state = self._normal(STATE, "embeddings.LayerNorm", "state")
         number = 0
         while (source := f"encoder.layer.{number}.") + "output.dense.weight" in self._weights:
-            state = self._layer(state, source, f"l{number}_")
+            state = self._layer(state, source, number)
             number += 1
         mean = self._node("MatMul", [SHARE, state], "mean")
         self._node("LpNormalization", [mean], OUTPUT, axis=-1, p=2)
@@ -85,20 +93,26 @@ class _Graph:
         )
         onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), str(path))
 
-    def _layer(self, state: str, source: str, name: str) -> str:
-        attended = self._attention(state, f"{source}attention.self.", name)
+    def _layer(self, state: str, source: str, number: int) -> str:
+        name = f"l{number}_"
+        found = self._attention(state, f"{source}attention.self.", name, attended(number))
         dense = f"{source}attention.output."
-        (product,) = self._products(attended, [self._of(dense + "dense")], [name + "dense"])
+        (product,) = self._products(found, [self._of(dense + "dense")], [name + "dense"])
         state = self._residual(product, state, dense, name + "attention_")
         (wide,) = self._products(state, [self._of(f"{source}intermediate.dense")], [name + "wide"], smooth=True)
-        active = self._node("Gelu", [wide], name + "active")
-        (narrow,) = self._products(active, [self._of(f"{source}output.dense")], [name + "narrow"])
+        (narrow,) = self._products(
+            self._node("Gelu", [wide], active(number)), [self._of(f"{source}output.dense")], [name + "narrow"]
+        )
         return self._residual(narrow, state, f"{source}output.", name + "output_")
 
-    def _attention(self, state: str, source: str, name: str) -> str:
+    def _attention(self, state: str, source: str, name: str, output: str) -> str:
         # What scores are divided by goes into the queries.
-        scale = np.float32((WIDTH // HEADS) ** -0.5)
+        scale = np.float32(HEAD_WIDTH**-0.5)
         query_weight, query_bias = self._of(f"{source}query")
+        by_head = self._constant(
+            name + "by_head", np.array([1, -1, len(query_bias) // HEAD_WIDTH, HEAD_WIDTH], np.int64)
+        )
+        joined = self._constant(name + "joined", np.array([-1, len(query_bias)], np.int64))
         given = [(query_weight * scale, query_bias * scale), self._of(f"{source}key"), self._of(f"{source}value")]
         query, key, value = self._products(
             state, given, [name + part for part in ("query", "key", "value")], smooth=True
@@ -106,7 +120,7 @@ class _Graph:
         query, key, value = (
             self._node(
                 "Transpose",
-                [self._signed(self._node("Reshape", [part, "by_head"], part + "_heads"))],
+                [self._signed(self._node("Reshape", [part, by_head], part + "_heads"))],
                 part + "_laid",
                 perm=order,
             )
@@ -116,7 +130,7 @@ class _Graph:
         shares = self._share(self._node("Softmax", [scores], name + "shares", axis=-1))
         found = self._node("MatMul", [shares, value], name + "found")
         by_token = self._node("Transpose", [found], name + "by_token", perm=[0, 2, 1, 3])
-        return self._node("Reshape", [by_token, "joined"], name + "attended")
+        return self._node("Reshape", [by_token, joined], output)
 
     def _products(
         self, value: str, given: list[tuple[Floats, Floats]], names: list[str], *, smooth: bool = False

@@ -238,6 +238,11 @@ class QuestionPage:
 class Embedder(Protocol):
     """Turns texts into vectors."""
 
+    @property
+    def name(self) -> str:
+        """Which model it is: vectors of two are not to be compared."""
+        ...
+
     async def embed(self, text: str) -> bytes:
         """Returns the normalised embedding as half-precision floats, or nothing where a token is unknown."""
         ...

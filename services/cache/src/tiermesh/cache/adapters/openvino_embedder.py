@@ -20,6 +20,7 @@ from tiermesh.cache.embedder_files import (
     MASK,
     MAX_TOKENS,
     MODEL,
+    NAME,
     OUTPUT,
     SHARE,
     STATE,
@@ -132,6 +133,9 @@ class OpenvinoEmbedder:
     Raises:
         ModelLoadFailed: a file is missing or has changed.
     """
+
+    name = NAME
+    """Which model it is: vectors of two are not to be compared."""
 
     def __init__(self, folder: Path, executor: ThreadPoolExecutor | None) -> None:
         check_files(folder)

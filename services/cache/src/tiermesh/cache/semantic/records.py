@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from tiermesh.cache.semantic.rules_version import rules_version
 
-_VERSION = b"1"
+_VERSION, _EMBEDDED = b"1", b"2"
+"""The second is of records with an embedding, which say whose it is: a release that does not ask would compare it with others'."""
 _ORDER = (b"v", b"entry", b"partition", b"text", b"vector", b"cost", b"ends")
+_EMBEDDED_ORDER = (*_ORDER, b"embedder")
 _FILED = (b"sum", b"rules", b"language", b"signature", b"made")
 
 
@@ -50,6 +52,8 @@ class Record:
     """When the answer expires, in ms since the Unix epoch."""
     filed: Filed | None = None
     """Where the question is filed; None where other rules have taken it apart, or none yet."""
+    embedder: str = ""
+    """Which model made the embedding; empty without one, or where a release wrote it that had one model only."""
 
 
 def partition_of(tenant: str, digest: bytes) -> bytes:
@@ -61,7 +65,7 @@ def partition_of(tenant: str, digest: bytes) -> bytes:
 def encode(record: Record) -> dict[bytes, bytes]:
     """Returns the fields to append to the stream."""
     fields = {
-        b"v": _VERSION,
+        b"v": _EMBEDDED if record.embedder else _VERSION,
         b"entry": record.entry,
         b"partition": record.partition,
         b"text": record.text.encode(),
@@ -69,7 +73,9 @@ def encode(record: Record) -> dict[bytes, bytes]:
         b"cost": repr(record.cost).encode(),
         b"ends": str(record.ends_ms).encode(),
     }
-    fields[b"sum"] = _checksum(fields, _ORDER)
+    if record.embedder:
+        fields[b"embedder"] = record.embedder.encode()
+    fields[b"sum"] = _checksum(fields, _EMBEDDED_ORDER if record.embedder else _ORDER)
     if record.filed is not None:
         fields[b"rules"] = rules_version()
         fields[b"language"] = record.filed.language.encode()
@@ -87,7 +93,9 @@ def decode(fields: Mapping[bytes, bytes]) -> Record:
         PoisonedRecord: the fields are not what `encode` wrote.
     """
     try:
-        if fields[b"v"] != _VERSION or fields[b"sum"] != _checksum(fields, _ORDER):
+        is_embedded = fields[b"v"] == _EMBEDDED
+        order = _EMBEDDED_ORDER if is_embedded else _ORDER
+        if fields[b"v"] not in {_VERSION, _EMBEDDED} or fields[b"sum"] != _checksum(fields, order):
             raise PoisonedRecord("its version or checksum does not match")
         return Record(
             fields[b"entry"],
@@ -97,6 +105,7 @@ def decode(fields: Mapping[bytes, bytes]) -> Record:
             float(fields[b"cost"]),
             int(fields[b"ends"]),
             _filed(fields),
+            fields[b"embedder"].decode() if is_embedded else "",
         )
     except (KeyError, ValueError) as error:
         raise PoisonedRecord("a field is missing or wrong") from error

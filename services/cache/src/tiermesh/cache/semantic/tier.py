@@ -138,9 +138,9 @@ class SemanticTier:
             vector = await self._embed(question.text, budget) or b""
             if not vector:
                 return None
-        return Record(
-            entry, partition_of(tenant, digest), question.text, vector, cost, ends_ms, file(question.text, vector)
-        )
+        filed = file(question.text, vector)
+        embedder = self._embedder.name if vector and self._embedder is not None else ""
+        return Record(entry, partition_of(tenant, digest), question.text, vector, cost, ends_ms, filed, embedder)
 
     async def _embed(self, text: str, budget: Budget) -> bytes | None:
         """Returns a text's vector, nothing where it has none, or None where that took too long."""
