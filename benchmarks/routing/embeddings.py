@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tiermesh.cache.adapters.openvino_embedder import OpenvinoEmbedder
-from tiermesh.cache.embedder_files import embedder_folder, is_fetched
+from tiermesh.cache.embedder_files import NAME, embedder_folder, is_fetched
 
 Floats = NDArray[np.float32]
 _TOLD_EVERY = 1000
@@ -32,7 +32,7 @@ def embed(prompts: Sequence[str], kept: Path, progress: Callable[[str], None]) -
     Raises:
         FileNotFoundError: the model was not fetched.
     """
-    key = hashlib.sha256("\0".join(prompts).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([NAME, *prompts]).encode()).hexdigest()
     if kept.is_file():
         with np.load(kept, allow_pickle=False) as file:
             if str(file["key"]) == key:
