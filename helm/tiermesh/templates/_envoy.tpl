@@ -12,7 +12,7 @@
   env:
     {{- include "tiermesh.env" .root | nindent 4 }}
   resources:
-    requests: {cpu: 50m, memory: 128Mi}
+    requests: {cpu: 50m, memory: 96Mi}
     limits: {memory: 256Mi}
   securityContext:
     {{- include "tiermesh.containerSecurity" .root | nindent 4 }}

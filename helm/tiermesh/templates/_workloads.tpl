@@ -7,7 +7,12 @@ ones. `cluster` is the name that Envoy, gRPC authorities and DNS share.
   (dict "cluster" "router" "module" "tiermesh.router" "image" "router" "spec" .Values.router)
   (dict "cluster" "classifier" "module" "tiermesh.classifier" "image" "classifier" "spec" .Values.classifier) -}}
 {{- if include "tiermesh.cacheEnabled" . -}}
-{{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" (.Values.config.cache.semantic_enabled | default false | ternary "cache-semantic" "cache") "spec" .Values.cache) -}}
+{{- $semantic := eq (toString .Values.config.cache.semantic_enabled) "true" -}}
+{{- $cache := omit .Values.cache "semanticResources" -}}
+{{- if $semantic -}}
+{{- $_ := set $cache "resources" .Values.cache.semanticResources -}}
+{{- end -}}
+{{- $list = append $list (dict "cluster" "cache" "module" "tiermesh.cache" "image" ($semantic | ternary "cache-semantic" "cache") "spec" $cache) -}}
 {{- end -}}
 {{- if include "tiermesh.outcomesEnabled" . -}}
 {{- /* One process writes the file, and a new one may open it only once the old one has closed it. */ -}}

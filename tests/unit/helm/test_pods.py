@@ -194,7 +194,19 @@ def test_a_model_has_the_memory_of_a_model_unless_its_tier_says_otherwise():
         }
     )
     memory = [main_container(release.workload(f"engine-{n}"))["resources"]["limits"]["memory"] for n in "abc"]
-    assert memory == ["32Gi", "64Gi", "1Gi"]
+    assert memory == ["32Gi", "64Gi", "512Mi"]
+
+
+def test_a_cache_with_the_embedding_model_has_the_memory_for_it():
+    exact, semantic = (
+        main_container(render({"config": {"cache": {"semantic_enabled": on}}}).workload("cache"))["resources"]
+        for on in (False, True)
+    )
+    assert exact == {"requests": {"cpu": "250m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+    assert semantic["limits"]["memory"] == "1536Mi"
+    own = {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "3Gi"}}
+    release = render({"config": {"cache": {"semantic_enabled": True}}, "cache": {"semanticResources": own}})
+    assert main_container(release.workload("cache"))["resources"] == own
 
 
 @pytest.mark.parametrize("backend", ["rules", "simulated"])
