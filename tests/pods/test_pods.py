@@ -87,6 +87,32 @@ async def test_what_came_of_a_request_can_be_told(cluster):
         await eventually(told)
 
 
+@pytest.mark.parametrize("component", ["router", "cache", "classifier", "engine-l0"])
+async def test_no_request_fails_while_a_pod_is_replaced(cluster, component):
+    """Removal, hook, drain, and the sidecar last: in time, and without a kill."""
+    doors, seen, pod = cluster.of("ingress"), Counter(), cluster.of(component)[0]
+    ended: dict[str, int] = {}
+
+    async def call(number):
+        async with httpx.AsyncClient(timeout=30) as client:
+            while not ended or not pod.is_ready:
+                answer = await ask(
+                    client, doors[number % 2], f"Hello! Who replaces {component}, {number}, {seen.total()}?"
+                )
+                seen[answer.status_code if answer.status_code == 200 else answer.text] += 1
+
+    async def replace():
+        await eventually(lambda: asyncio.sleep(0, seen.total() > 4))
+        ended.update(await asyncio.to_thread(pod.replace))
+
+    async with asyncio.timeout(300):
+        await asyncio.gather(replace(), *(call(number) for number in range(4)))
+    assert set(seen) == {200}, seen
+    # -9 would be a drain that took longer than the grace period.
+    assert -9 not in ended.values(), ended
+    await eventually(lambda: asyncio.sleep(0, all(pod.is_ready for pod in cluster.pods)))
+
+
 @pytest.mark.parametrize("component", ["router", "cache", "redis", "classifier", "control-plane", "engine-l0"])
 async def test_no_request_fails_while_a_pod_crashes(cluster, component):
     doors, seen = cluster.of("ingress"), Counter()

@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Pod:
         self._images = images
         self._volumes = {volume["name"]: self._make_volume(volume, files) for volume in self.spec.get("volumes", ())}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._is_going = False
 
     @property
     def _staying(self) -> list[Manifest]:
@@ -82,8 +84,34 @@ class Pod:
         (container,) = self.spec["containers"]
         return self._run(container).wait(300), self._log(container)
 
+    def replace(self) -> dict[str, int]:
+        """Stops the pod as a kubelet does and starts another in its place; returns how each container ended.
+
+        It leaves its Services first, then hooks run, then its containers are told to stop, then its sidecars, the first
+        one last. Whoever is not gone within the grace period is killed.
+        """
+        self._is_going = True
+        ends = time.monotonic() + self.spec["terminationGracePeriodSeconds"]
+        ended = {}
+        for container in [*self.spec["containers"], *reversed(self._staying[: -len(self.spec["containers"])])]:
+            process = self._running[container["name"]]
+            if hook := container.get("lifecycle", {}).get("preStop"):
+                command = self._inside(container, hook["exec"]["command"])
+                subprocess.run(command, capture_output=True, check=True, timeout=max(1.0, ends - time.monotonic()))
+            os.kill(process.pid, signal.SIGTERM)
+            try:
+                ended[container["name"]] = process.wait(max(1.0, ends - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                ended[container["name"]] = process.wait(30)
+        self.start()
+        self._is_going = False
+        return ended
+
     def probe(self) -> bool:
         """Asks the probes that say whether the pod is ready; starts again what has died."""
+        if self._is_going:
+            return False
         for container in self._staying:
             if (status := self._running[container["name"]].poll()) is not None:
                 print(f"{self.name}: {container['name']} ended with {status} and is started again")
