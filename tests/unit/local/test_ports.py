@@ -2,11 +2,15 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from harness.local_plan import config_of, plan
 from tiermesh.mesh.local.errors import LocalError
-from tiermesh.mesh.local.ports import check_ports, find_conflicts, ports_of, why_unusable
+from tiermesh.mesh.local.ports import check_ports, find_conflicts, overrides_from, ports_of, why_unusable
+from tiermesh.shared.config import load_config
+
+PROFILE = Path(__file__).parents[3] / "mesh" / "profiles" / "lite.yaml"
 
 
 def uses(**changes):
@@ -15,6 +19,21 @@ def uses(**changes):
 
 def test_every_listener_of_the_mesh_is_looked_at():
     assert {use.port for use in uses()} == {8080, 9901, 18000, 18001, 18002, 18003, 18100, 18120, 18140, 18200, 18220}
+
+
+def test_a_mesh_with_a_first_port_of_its_own_meets_no_other():
+    def ports(first):
+        network = load_config(PROFILE, overrides_from(first)).network
+        found = uses(network=network.model_dump())
+        assert find_conflicts(found, lambda _host, _port: None) == ()
+        return [use.port for use in found]
+
+    mine, other = ports(20_000), ports(21_000)
+    assert 20_000 in mine
+    assert min(mine) == 20_000
+    assert max(mine) < 21_000
+    assert [port + 1000 for port in mine] == other
+    assert load_config(PROFILE, overrides_from(20_000)).network.ingress_port == 20_000
 
 
 def test_free_ports_are_no_conflict():

@@ -24,6 +24,7 @@ from tiermesh.mesh.local.errors import LocalError
 from tiermesh.mesh.local.installation import find_installation
 from tiermesh.mesh.local.layout import StateLayout
 from tiermesh.mesh.local.log_files import format_line, parse_line, tail_of
+from tiermesh.mesh.local.ports import overrides_from
 from tiermesh.mesh.local.status import log_names, read_status
 from tiermesh.mesh.local.supervision import Supervisor
 from tiermesh.mesh.local.up import Request, bring_up, describe_running, stay
@@ -72,10 +73,19 @@ def up(
     config: ConfigFile = None,
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay; Ctrl-C drains and stops the mesh.")] = False,
     timeout: Annotated[float, typer.Option(help="Longest wait for every process to serve, in seconds.")] = 600.0,
+    first_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1024,
+            max=60_000,
+            help="Put the ingress on this port and everything else behind it, such as for a second mesh.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Start the mesh, and return when it has answered a request."""
     with _explained():
-        request = _request(profile, config, timeout)
+        request = _request(profile, config, timeout, first_port)
         _run(_up(request, foreground))
 
 
@@ -203,7 +213,7 @@ def doctor(profile: Profile = None, config: ConfigFile = None) -> None:
         raise typer.Exit(FAILED if any(finding.level == "problem" for finding in findings) else 0)
 
 
-def _request(profile: str | None, config_file: Path | None, timeout: float) -> Request:
+def _request(profile: str | None, config_file: Path | None, timeout: float, first_port: int | None = None) -> Request:
     """Returns what is to be started; a mesh that runs already is taken as it was started."""
     environ = dict(os.environ)
     if config_file is None and profile is None and environ.get("TIERMESH_CONFIG"):
@@ -222,7 +232,8 @@ def _request(profile: str | None, config_file: Path | None, timeout: float) -> R
     state = state_folder(environ, name)
     mesh = read_note(state)
     if mesh is None or not Supervisor(StateLayout(state)).is_alive():
-        mesh = LocalMesh(name, str(config_path), str(state), overrides_of(environ))
+        ports = {} if first_port is None else overrides_from(first_port)
+        mesh = LocalMesh(name, str(config_path), str(state), {**ports, **overrides_of(environ)})
     return _as_request(mesh, timeout)
 
 

@@ -13,7 +13,20 @@ from tiermesh.mesh.local.orphans import owner_of
 from tiermesh.mesh.local.processes import ProcessSpec
 from tiermesh.shared.config import TiermeshConfig
 
+_PREFIX = "TIERMESH__NETWORK__"
 _PLACES = {"redis": "redis_port", "traces": "traces_port", "control": "xds_port", "envoy": "ingress_port"}
+
+
+_IN_ORDER = ("ingress_port", "admin_port", "xds_port", "mesh_port", "redis_port", "traces_port")
+_SERVICES_AFTER = 20
+"""Ports between the first one and those of the services."""
+
+
+def overrides_from(first_port: int) -> dict[str, str]:
+    """Returns overrides of the configuration that put a whole mesh on ports of its own, the ingress on `first_port`."""
+    ports = {key: first_port + place for place, key in enumerate(_IN_ORDER)}
+    ports["service_port_base"] = first_port + _SERVICES_AFTER
+    return {f"{_PREFIX}{key.upper()}": str(port) for key, port in ports.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ class PortUse:
     @property
     def override(self) -> str:
         """Environment variable that overrides the key."""
-        return f"TIERMESH__NETWORK__{self.key.removeprefix('network.').upper()}"
+        return f"{_PREFIX}{self.key.removeprefix('network.').upper()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,7 @@ def check_ports(config: TiermeshConfig, specs: Iterable[ProcessSpec]) -> None:
     lines = "\n".join(f"  {conflict}" for conflict in conflicts)
     raise LocalError(
         f"{len(conflicts)} port(s) cannot be used, so nothing was started:\n{lines}",
-        "stop what holds them (another mesh: `TIERMESH_STATE=FOLDER tiermesh down`), or choose other ports in the "
-        "configuration or by the override.",
+        "stop what holds them (another mesh: `TIERMESH_STATE=FOLDER tiermesh down`), or choose other ports: all at "
+        'once by `tiermesh up --first-port 20000` (`make up ARGS="--first-port 20000"`), one in the configuration or by '
+        "the override.",
     )
