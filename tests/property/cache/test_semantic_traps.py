@@ -91,6 +91,10 @@ TEMPLATES_ZH = [
     ("想{v}{b}，怎么做", "不想{v}{b}，怎么做"),
     ("给{a}进行{v}", "给{b}进行{v}"),
     ("介绍一下{a}", "介绍一下{b}"),
+    ("{a}要走了怎么办", "{a}走了怎么办"),
+    ("{a}快生病了怎么办", "{a}生病了怎么办"),
+    ("{a}为什么会{v}{b}", "{a}为什么要{v}{b}"),
+    ("{a}怎么来北京", "{a}怎么去北京"),
 ]
 PERSONS = [
     "teacher",
@@ -175,6 +179,17 @@ TEMPLATES = [
     ("I want to learn to {v} a {a}", "I want to learn why {a}s {v}"),
     ("How does the {a} {v} the {b}?", "How is the {a} {d} by the {b}?"),
     ("books about the {a} by the {b}", "books about the {b} by the {a}"),
+    ("How do I cook for the {a}?", "How do I cook the {a}?"),
+    ("Can I {v} with a {a}?", "Can I {v} a {a}?"),
+    ("Why is the {a} so boring?", "Why is the {a} so bored?"),
+    ("Is my {a} annoying?", "Is my {a} annoyed?"),
+    ("How do I remember to call the {a}?", "How do I remember calling the {a}?"),
+    ("What do {a}s want?", "What are {a}s?"),
+    ("Who needs a {a}?", "Who has a {a}?"),
+    ("Why do {a}s want to {v}?", "Why do {a}s {v}?"),
+    ("What does the {a} need?", "What needs the {a}?"),
+    ("How do I file a {a}?", "How do I document a {a}?"),
+    ("How do I monitor a {a}?", "How do I screen a {a}?"),
     ("Hi, how do I {v} the {a}? Thanks", "Hi, when do I {v} the {a}? Thanks"),
 ]
 

@@ -127,8 +127,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bthe (?P<most>\w{3,}est|most \w+|least \w+) (?P<thing>[\w' ]+?) (?:in the (?:whole |entire )?world|on earth|in the whole world|of all time)(?=\?|$)", r"the \g<most> \g<thing>"),
         (r"\bmake (?P<what>(?:(?:my|the|a|an|your|our) )?[\w' ]+?) (?P<more>(?!fast)\w{3,})er(?=\?|$| (?:in|on|at|for|with|without)\b)", ""),
         # Done by anyone: `how can it be cleaned`.
-        (rf"^(?P<ask>(?:how(?: long| often| soon| much| far)?|where|when|why|can|should|could|must|may)) (?P<may>(?:can|should|could|must|may|might|shall) )?(?P<what>{_NOBODY}[^?]+?) be (?:(?P<how>\w+ly) )?(?P<done>{_DONE}(?: (?:off|on|up|down|out|away|back)(?=\?|$| (?:in|on|at|from|with|when|for)\b))?)(?! by\b)(?=\?|$| )", ""),
         (rf"^(?P<ask>how often|when|why|where|how) (?:does|do) (?P<what>{_NOBODY}[^?]+?) (?:need|have) to be (?P<done>{_DONE})(?! by\b)(?=\?|$| )", ""),
+        (rf"^(?P<ask>(?:how(?: long| often| soon| much| far)?|where|when|why|can|should|could|must|may)) (?P<may>(?:can|should|could|must|may|might|shall) )?(?P<what>{_NOBODY}[^?]+?) be (?:(?P<how>\w+ly) )?(?P<done>{_DONE}(?: (?:off|on|up|down|out|away|back)(?=\?|$| (?:in|on|at|from|with|when|for)\b))?)(?! by\b)(?=\?|$| )", ""),
         (r"\bget (?P<what>[^?]+?) (?:out of|off of|off) (?P<where>(?:the|a|an|my|your) )", r"remove \g<what> from \g<where>"),
         (r"\bget out (?P<what>(?:the|a|an|my|your) [^?]*?(?:stain|splinter|wrinkle|dent|smell|scratch|odor)e?s?)\b", r"remove \g<what>"),
         (r"\bmake an? (?P<what>\w+(?: \w+)?) (?:reservation|booking)", r"book a \g<what>"),

@@ -75,8 +75,11 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"疼痛?", "痛"),
         (r"(?P<count>\d|几|多少|[一二两三四五六七八九十])个?(?:星期|礼拜)", r"\g<count>周"),
         (r"^我家的?(?=狗|猫|孩子|宝宝|小孩|老人|爸|妈|空调|冰箱|电脑|电视|洗衣机|路由器|网)", ""),
+        # Alone, and not anybody.
+        (r"一个人(?=(?:怎么|如何|怎样|可以|能|敢|适合|应该|要)*(?:去|在|住|生活|旅|吃|带|过|睡|看|坐飞|坐火|出国|出门|搬|创业|玩|逛|办|打官司|抚养|养))", "独自"),
+        (r"(?<=[点度温])(?:是|为|有)?多少度", "是多少"),
         # Measure words of single things, and one of them.
-        (rf"(?<![第十百千万每哪这那几两二三四五六七八九一\d周期拜初])一(?:[{_ONE_BY_ONE}])(?!分|家人|龙|点|位数|正经|都|湾|家界)", ""),
+        (rf"(?<![第十百千万每哪这那几两二三四五六七八九一\d周期拜初])一(?:[{_ONE_BY_ONE}])(?!分|龙|点|位数|正经|都|湾|家界|线|院校|批|人(?![士员类工民口力才生家形体气头像物脉参]))", ""),
         (rf"(?<!第)(?P<count>几|多少|\d|[{_DIGITS}])(?:[{_ONE_BY_ONE}])(?!分|人|月|都|家界|科)", r"\g<count>个"),
         (r"哪(?:只|支|条|张|台|部|辆|棵|朵|颗|匹|件|篇|首|封|枚|架|艘|栋|项|款|座(?!城))", "哪个"),
         (r"哪一(?=[年天月位种家])", "哪"),
@@ -199,7 +202,7 @@ def _without_start(text: str, pattern: re.Pattern[str]) -> str:
     rest = text[found.end() :]
     if _KNOWN.match(found.group()):
         # `你知道它是什么吗` asks what it is.
-        rest = re.sub(r"(?:吗|么|不)?[\s?]*$", "", rest)
+        rest = re.sub(r"(?:吗|(?<![什怎多这那])么|不)?[\s?]*$", "", rest)
     elif pattern is _TOLD:
         if _ASKED.match(found.group()):
             rest = _MAY_END.sub("", rest)

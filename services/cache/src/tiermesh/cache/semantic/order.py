@@ -16,6 +16,7 @@ BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 _OFTEN = frozenset({"day", "week", "month", "year", "night"})
 _OWNS = "'s"
 _LINKS = frozenset({"of", "for", "in", "on"})
+_CASES = frozenset({"while", "when", "during", "if", "after", "before"})
 _PERSONS = frozenset({"my", "me", "your", "our", "us", "his", "her", "him", "their", "them"})
 _DEEDS_TO = frozenset(
     [
@@ -138,6 +139,9 @@ def compounds(order: list[str], question: Question) -> Iterator[tuple[list[str],
 def is_one_name(question: Question, words: list[str]) -> bool:
     """Tells whether words stand side by side in a question, with nothing between that says how they belong together."""
     tokens = question.tokens
+    if _CASES & set(question.words):
+        # `Get my period while pregnant` names no pregnant period.
+        return False
     if not _LINKS & set(tokens) and _OWNS not in tokens:
         return True
     # More belongs together elsewhere, so a deed might be taken for a thing: `what I think of it`.

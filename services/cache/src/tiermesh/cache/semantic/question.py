@@ -109,9 +109,35 @@ def _english(text: str, plain: str, language: str) -> Question:
 
 
 def _settle(words: list[str], lexicon: Lexicon) -> list[str]:
-    # Phrases are looked for in the words as they stand, then in their stems: `photos` is `photo` is `picture`.
-    first = lexicon.rewrite(words)
-    return lexicon.rewrite(word if word in lexicon.frames or word in lexicon.function else stem(word) for word in first)
+    # Phrases are looked for in the words as they stand, then in their stems: `photos` is `photo` is `picture`. No phrase
+    # is in capitals, so that a deed named like a thing is left alone.
+    first = lexicon.rewrite(_deeds_apart(words))
+    settled = lexicon.rewrite(
+        word if word in lexicon.frames or word in lexicon.function else stem(word) for word in first
+    )
+    return [word.lower() for word in settled]
+
+
+def _deeds_apart(words: list[str]) -> list[str]:
+    """Returns words with deeds in capitals where the lexicon knows a thing of that name: to file is not to document."""
+    return [
+        word.upper()
+        if word in _DEEDS_AND_THINGS and at and words[at - 1] in _DOERS
+        else _DOING[word].upper()
+        if word in _DOING
+        else word
+        for at, word in enumerate(words)
+    ]
+
+
+_DEEDS_AND_THINGS = frozenset(
+    {"file", "document", "screen", "display", "monitor", "store", "shop", "program", "issue", "image"}
+)
+_DOING = {
+    "filing": "file", "documenting": "document", "screening": "screen", "displaying": "display", "monitoring": "monitor",
+    "storing": "store", "shopping": "shop", "programming": "program", "issuing": "issue", "imaging": "image",
+}  # fmt: skip
+_DOERS = frozenset({"i", "we", "you", "they", "people", "one", "to", "not", "should", "must", "will"})
 
 
 _GENITIVE = frozenset({"'s"})

@@ -12,6 +12,10 @@ _KEPT = frozenset({
     "seed", "feed", "bring", "sing", "wing", "nothing", "something", "anything", "everything", "paris", "series",
     "access", "address", "process", "wireless", "virus", "status", "focus", "bonus", "texas", "kansas", "illinois",
     "axis", "basis", "coming", "analysis", "diabetes", "sugars", "indeed", "embed", "hundred", "sacred", "ceiling", "sibling",
+    # More of them is another thing: damage and damages, glass and glasses.
+    "glasses", "damages", "customs", "goods", "arms", "clothes", "manners", "premises", "spirits", "contents", "proceeds", "savings",
+    "earnings", "woods", "shorts", "tights", "odds", "belongings", "troops", "ashes", "quarters", "securities", "sales",
+    "statistics", "ethics", "mechanics", "politics", "economics", "headquarters", "annals", "remains", "thanks",
 })  # fmt: skip
 _IRREGULAR = {
     "children": "child", "people": "person", "men": "man", "women": "woman", "mice": "mouse", "feet": "foot",

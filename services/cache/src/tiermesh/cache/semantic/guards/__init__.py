@@ -16,13 +16,16 @@ from tiermesh.cache.semantic.alignment import LEAST_LIKENESS, aligned
 from tiermesh.cache.semantic.guards import (
     code,
     entities,
+    forms,
     language,
     manner,
     mention,
     numbers,
     polarity,
+    prepositions,
     question_type,
     roles,
+    senses,
     time,
     wording,
 )
@@ -42,6 +45,9 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("manner", manner.refuse),
     ("question_type", question_type.refuse),
     ("roles", roles.refuse),
+    ("prepositions", prepositions.refuse),
+    ("forms", forms.refuse),
+    ("senses", senses.refuse),
     ("wording", wording.refuse),
 )
 

@@ -10,7 +10,7 @@ from tiermesh.cache.semantic.question import Question
 
 _QUOTED = re.compile(r'"([^"]+)"|《([^》]+)》|(?<![a-zA-Z])\'([^\']+)\'(?![a-zA-Z])')
 _FILED = re.compile(
-    r"\b(?:https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|[\w-]+\.[a-z]{2,5}\b|\.[a-z]{2,5}\b|[@#]\w+|/[\w./-]{2,}|(?=\w*\d)(?=\w*[A-Za-z])\w{2,})",
+    r"\b(?:https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|[\w-]+\.[a-z]{2,5}\b|\.[a-z]{2,5}\b|[@#]\w+|/[\w./-]{2,}|(?=\w*\d)(?=\w*[A-Za-z])\w{2,})|\b[A-Za-z][\w]*(?:\+\+?|#)(?![\w+])",
     re.ASCII,
 )
 _NAME = re.compile(r"[A-Za-z][\w'-]*", re.ASCII)
@@ -93,6 +93,9 @@ def _stands_in(name: str, question: Question) -> bool:
 
 
 def _known_as(name: str, question: Question) -> bool:
+    if name.endswith(("+", "#")):
+        # What C is, C++ is not.
+        return False
     # `PC` and `computer`: what the lexicon makes of a name stands there.
     if question.language == "zh":
         known = chinese().rewrite(CHINESE_TOKEN.findall(plain_chinese(name)))

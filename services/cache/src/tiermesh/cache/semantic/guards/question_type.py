@@ -63,7 +63,9 @@ def _modality(asked: Question, known: Question) -> str | None:
     if asked.language != "en":
         return None
     mine, theirs = ({"what" if word == "which" else word for word in each.tokens} for each in (asked, known))
-    if _ASKS & mine - {asked.kind} != _ASKS & theirs - {known.kind}:
+    # `Which artist` is who.
+    asks = _ASKS - {"what"} if asked.kind == "who" else _ASKS
+    if asks & mine - {asked.kind} != asks & theirs - {known.kind}:
         return "one asks a second thing"
     if asked.kind == "do" and _MOODS & mine != _MOODS & theirs:
         return "one says what will or must be"

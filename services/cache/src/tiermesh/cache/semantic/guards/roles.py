@@ -42,8 +42,10 @@ def refuse(asked: Question, known: Question) -> str | None:
     """Refuses where shared words change places, or parts, in a way that can change who does what."""
     one, other = parts(asked), parts(known)
     joined = _JOINING & set(asked.content) and _JOINING & set(known.content)
+    paid = {"pay"} & set(asked.content) & set(known.content)
     for token in one.keys() & other.keys():
-        if one[token] != other[token] and not (joined and {one[token], other[token]} == {"with", "to"}):
+        marks = {one[token], other[token]}
+        if len(marks) == _TWO and not (joined and marks == {"with", "to"}) and not (paid and marks == {"with", "by"}):
             return f"{one[token]} and {other[token]} {token}"
     return _order(asked, known, one, other) or persons.refuse(asked, known)
 

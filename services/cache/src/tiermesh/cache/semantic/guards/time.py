@@ -7,6 +7,7 @@ question about the past is another than one about the present.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tiermesh.cache.semantic.question import Question
 
@@ -71,9 +72,15 @@ def refuse(asked: Question, known: Question) -> str | None:
 
 def is_about_now(question: Question) -> bool:
     """Tells whether a question's answer depends on when it is asked."""
-    if question.language == "zh":
-        return _NOW_ZH.search(question.text) is not None
-    return _NOW_EN.search(question.text.lower()) is not None
+    return _says_now(question.text, question.language)
+
+
+@lru_cache(maxsize=4096)
+def _says_now(text: str, language: str) -> bool:
+    # Asked of a question twice: whether it may be looked up at all, and beside its candidate.
+    if language == "zh":
+        return _NOW_ZH.search(text) is not None
+    return _NOW_EN.search(text.lower()) is not None
 
 
 def _units(question: Question) -> set[str]:
