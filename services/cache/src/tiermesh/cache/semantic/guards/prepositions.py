@@ -5,6 +5,8 @@ Small words are no content, as most of them go without saying; the one right aft
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tiermesh.cache.semantic.lexicon import english
 from tiermesh.cache.semantic.question import Question
 from tiermesh.cache.semantic.stems import stem
@@ -42,6 +44,8 @@ _DETERMINERS = frozenset(
     }
 )
 _NO_DEEDS = frozenset({"do", "be", "have", "need", "want", "like", "can", "will", "get", "is", "am", "are", "go"})
+_WITHIN = frozenset({"in", "on", "for", "with", "from", "at"})
+_PARTICLES = frozenset({"up", "out", "down", "away", "back"})
 _EITHER = (
     (frozenset({"talk", "speak", "chat", "connect", "pair", "link", "compare", "sync", "meet", "communicate", "register"}), frozenset({"to", "with"})),
     (frozenset({"search", "look", "check", "shop", "browse"}), frozenset({"in", "on", "at"})),
@@ -58,12 +62,33 @@ def refuse(asked: Question, known: Question) -> str | None:
         return None
     if [word for word in asked.words if word in _SMALL] == [word for word in known.words if word in _SMALL]:
         return None
+    if both := _side_by_side(asked) & _apart(known) or _side_by_side(known) & _apart(asked):
+        return f"{' '.join(min(both))} is one thing in one, and two in the other"
     mine, theirs = _joined(asked), _joined(known)
     for pair in mine.keys() & theirs.keys():
         one, other = mine[pair], theirs[pair]
         if one != other and not any(pair[0] in deeds and {one, other} <= smalls for deeds, smalls in _EITHER):
             return f"{pair[0]} {one or 'a'} {pair[1]} and {pair[0]} {other or 'a'} {pair[1]}"
     return None
+
+
+def _side_by_side(question: Question) -> set[tuple[str, str]]:
+    # `A water bottle`.
+    return {(stem(one), stem(other)) for one, other in pairwise(question.words)}
+
+
+def _apart(question: Question) -> set[tuple[str, str]]:
+    """Returns what a small word stands between: `water in a bottle`."""
+    words = question.words
+    found: set[tuple[str, str]] = set()
+    for at, word in enumerate(words):
+        if at and word in _WITHIN:
+            end = at + 1
+            while end < len(words) and words[end] in _DETERMINERS:
+                end += 1
+            if end < len(words):
+                found.add((stem(words[at - 1]), stem(words[end])))
+    return found
 
 
 def _joined(question: Question) -> dict[tuple[str, str], str]:
@@ -75,6 +100,9 @@ def _joined(question: Question) -> dict[tuple[str, str], str]:
         if not (at and words[at - 1] in _SUBJECTS and is_verb(deed)) or deed in _NO_DEEDS:
             continue
         small, end = "", at + 1
+        if words[end : end + 1] and words[end] in _PARTICLES:
+            # `Look up to him` and `look him up` are deeds of their own.
+            deed, end = f"{deed} {words[end]}", end + 1
         while end < len(words) and (words[end] in _SMALL or words[end] in _DETERMINERS):
             small = _SMALL.get(words[end], small)
             end += 1
