@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import signal
 import sys
 import tempfile
 from dataclasses import asdict
@@ -160,6 +161,8 @@ def main() -> int:
     parser.add_argument("--only", choices=("exact", "semantic"), help="one release; figures of the other are kept")
     parser.add_argument("--questions", type=int, default=100_000, help="that the semantic tier is to remember")
     arguments = parser.parse_args()
+    # Whoever stops this wants its pods gone, too.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(
             run(
