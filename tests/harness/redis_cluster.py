@@ -25,7 +25,13 @@ class Node(RedisProcess):
 
     def start(self) -> None:
         """Starts it and returns when it answers."""
-        cluster = {"cluster_enabled": "yes", "cluster_node_timeout": 2000, "cluster_require_full_coverage": "no"}
+        cluster = {
+            "cluster_enabled": "yes",
+            "cluster_require_full_coverage": "no",
+            # The replica takes over when a test says so, and not when a node had no core for a while.
+            "cluster_replica_no_failover": "yes",
+            "cluster_node_timeout": 30_000,
+        }
         self.run(*options(self._folder, self.port, **cluster | {"appendonly": "yes"}))
 
     def replicated(self) -> bool:

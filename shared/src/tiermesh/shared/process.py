@@ -115,7 +115,11 @@ def _keep_to_one_core(config: TiermeshConfig, cluster: str, replica: int) -> Non
     if sys.platform == "linux":
         core = core_for(config, cluster, replica, sorted(os.sched_getaffinity(0)))
         if core is not None:
-            os.sched_setaffinity(0, {core})
+            try:
+                os.sched_setaffinity(0, {core})
+            except OSError as error:
+                # Some sandboxes forbid it; it is slower without, and nothing else.
+                get_logger(cluster).warning("runs on any core: binding is not allowed here", error=str(error))
 
 
 YOUNG_OBJECTS = 20_000
