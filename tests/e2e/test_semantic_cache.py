@@ -68,7 +68,7 @@ async def heard(client, text, *earlier, refused_by=None):
     ("stored", "asked"),
     [
         ("How do I renew my library card?", "What's the best way to renew my library card?"),
-        ("怎么修改手机号码？", "请问手机号如何更换"),
+        ("怎么修改手机号码？", "请问手机号如何更改"),
     ],
     ids=["en", "zh"],
 )
