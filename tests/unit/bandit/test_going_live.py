@@ -96,9 +96,12 @@ def test_the_command_judges_a_log_writes_the_report_and_says_by_its_status_wheth
 def test_what_was_learnt_can_be_shown_and_forgotten(tmp_path):
     run = CliRunner()
     path = tmp_path / "bandit.json"
-    assert "0 answers" in run.invoke(make_app(), ["bandit", "show", str(path)]).output
+    missing = run.invoke(make_app(), ["bandit", "show", str(path)])
+    assert missing.exit_code == 2
+    assert f"{path}: is not there" in missing.output
     result = run.invoke(make_app(), ["bandit", "reset", str(path)])
     assert result.exit_code == 0
+    assert "0 answers" in run.invoke(make_app(), ["bandit", "show", str(path)]).output
     shown = json.loads(run.invoke(make_app(), ["bandit", "show", str(path), "--json"]).output)
     assert shown["answers"] == {}
     assert shown["since"].startswith("20")
