@@ -39,16 +39,6 @@ def test_every_process_serves_and_status_says_so(mesh):
     assert all(each["memory_mb"] > 1 for each in found["processes"])
 
 
-def test_services_keep_to_one_core(mesh):
-    cores = psutil.Process().cpu_affinity()
-    for module in ("tiermesh.router", "tiermesh.classifier", "tiermesh.cache", "tiermesh.engine"):
-        words = (module, "l1") if module == "tiermesh.engine" else (module,)
-        bound = mesh.process(*words).cpu_affinity()
-        assert len(bound) == 1
-        assert set(bound) <= set(cores)
-    assert mesh.process("tiermesh.traces").cpu_affinity() == cores
-
-
 def test_a_second_start_says_that_it_runs_already_and_starts_nothing(mesh):
     before = {process.pid for process in mesh.processes()}
     done = mesh.tiermesh("up", "--config", str(mesh.config_path))

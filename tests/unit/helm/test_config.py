@@ -89,7 +89,7 @@ def test_scaling_changes_no_file():
 
 
 def test_every_section_can_be_given():
-    own = {"network", "discovery", "cores", "tls", "tenants", "tiers", "rules"}
+    own = {"network", "discovery", "tls", "tenants", "tiers", "rules"}
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     offered = schema["properties"]["config"]["properties"]
     assert set(offered) | own == set(TiermeshConfig.model_fields)

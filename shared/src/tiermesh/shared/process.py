@@ -17,7 +17,6 @@ import uvloop
 from opentelemetry.metrics import Meter
 from tiermesh.shared.clock import SYSTEM_CLOCK
 from tiermesh.shared.config import ConfigError, TiermeshConfig, load_or_last_good
-from tiermesh.shared.cores import core_for
 from tiermesh.shared.endpoints import CONTROL_PLANE, metrics_endpoint, replica_endpoint, span_endpoint
 from tiermesh.shared.errors import TiermeshError
 from tiermesh.shared.rpc import ServerTls
@@ -110,18 +109,6 @@ class Process:
             yield meter
 
 
-def _keep_to_one_core(config: TiermeshConfig, cluster: str, replica: int) -> None:
-    """Binds this process to a core, where the configuration says so and the system can; threads inherit that."""
-    if sys.platform == "linux":
-        core = core_for(config, cluster, replica, sorted(os.sched_getaffinity(0)))
-        if core is not None:
-            try:
-                os.sched_setaffinity(0, {core})
-            except OSError as error:
-                # Some sandboxes forbid it; it is slower without, and nothing else.
-                get_logger(cluster).warning("runs on any core: binding is not allowed here", error=str(error))
-
-
 YOUNG_OBJECTS = 20_000
 """New objects after which the collector looks at the young ones; Python's own number is 700."""
 
@@ -208,7 +195,6 @@ def main(
     if wrong is not None:
         get_logger(program).error("starting with the configuration accepted last; the file is wrong", error=str(wrong))
     _tune_gc()
-    _keep_to_one_core(config, cluster, arguments.replica)
     try:
         uvloop.run(run(process))
     except (OSError, ConfigError, TiermeshError) as error:

@@ -3,7 +3,6 @@
 from tiermesh.shared.config._bandit import BanditConfig
 from tiermesh.shared.config._bandit_report import REPORT_FORMAT, bandit_digest, report_digest, why_not_live
 from tiermesh.shared.config._breakers import BreakersConfig
-from tiermesh.shared.config._cores import CoresConfig
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LaneConfig, LanesConfig
 from tiermesh.shared.config._last_good import keep_last_good, load_or_last_good
@@ -40,7 +39,6 @@ __all__ = [
     "CalibrationConfig",
     "ClassifierConfig",
     "ConfigError",
-    "CoresConfig",
     "DeadlineConfig",
     "DiscoveryConfig",
     "DynamicField",

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from tiermesh.shared.config._bandit import BanditConfig
 from tiermesh.shared.config._breakers import BreakersConfig, Requests
-from tiermesh.shared.config._cores import CoresConfig
 from tiermesh.shared.config._dynamic import DynamicField
 from tiermesh.shared.config._lanes import LanesConfig
 from tiermesh.shared.config._outcomes import OutcomesConfig
@@ -320,7 +319,6 @@ class TiermeshConfig(_Section):
 
     network: NetworkConfig = NetworkConfig()
     discovery: DiscoveryConfig = DiscoveryConfig()
-    cores: CoresConfig = CoresConfig()
     tls: TlsConfig = TlsConfig()
     health: HealthConfig = HealthConfig()
     tenants: Annotated[tuple[TenantConfig, ...], Field(min_length=1)]
