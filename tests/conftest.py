@@ -1,5 +1,6 @@
 """What holds of every test."""
 
+import os
 import signal
 
 import pytest
@@ -12,6 +13,11 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("repeatable")
+
+
+# What the shell overrides in a mesh's configuration is not meant for the tests' own.
+for name in [name for name in os.environ if name.startswith("TIERMESH__")]:
+    del os.environ[name]
 
 
 # A run that is told to stop ends as by Ctrl-C: fixtures stop the meshes they started.

@@ -51,7 +51,7 @@ def prune(
 
     Args:
         weights: Of the whole model.
-        moments: Of `points`, on calibration texts.
+        moments: Of `points_of`, on calibration texts.
         heads: How many each layer keeps.
         units: How many each layer keeps.
     """
