@@ -21,7 +21,7 @@ from tiermesh.cache.keys import generation_key, place_of
 from tiermesh.cache.run_tokens import RunKeys
 from tiermesh.shared.testing import answer_steps
 
-ON = {"semantic_enabled": True, "semantic_threshold": 0.5, "store_timeout_ms": 1000}
+ON = {"semantic_enabled": True, "semantic_threshold": 0.5, "store_timeout_ms": 60_000}
 MISS, COALESCED = router_pb2.CACHE_STATUS_MISS, router_pb2.CACHE_STATUS_COALESCED
 SHARE = 16384 // MASTERS + 1
 
@@ -34,7 +34,8 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 async def cache(cluster):
-    async with open_redis_store(cluster.url) as store:
+    # A reply that is late by a pause of the machine would close what all calls of a client share.
+    async with open_redis_store(cluster.url, socket_timeout_s=60) as store:
         log = RedisLog(store.client, max_questions=100)
         parts = SemanticParts(FakeNeighbours, FakeEmbedder())
         async with running_cache(store, log=log, semantic=parts, local_entries=0, **ON) as cache:
@@ -98,7 +99,7 @@ async def test_other_wordings_are_told_through_the_cluster(cache):
 
 async def test_routers_share_runs_wherever_their_keys_lie(cluster):
     nodes = set()
-    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
+    async with two_routers(cluster.url) as mesh:
         for number in itertools.count():
             request = ask_router(f"What is the number {number}?")
             gate = asyncio.Event()
@@ -121,7 +122,7 @@ async def test_routers_share_runs_wherever_their_keys_lie(cluster):
 
 
 async def test_after_an_invalidation_routers_share_a_new_run(cluster):
-    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
+    async with two_routers(cluster.url) as mesh:
         gate = asyncio.Event()
         mesh.engine.steps = [gate, *answer_steps("old")]
         old = [asyncio.ensure_future(router.ask()) for router in (mesh.first, mesh.second)]
@@ -143,7 +144,7 @@ async def published(mesh):
 
 
 async def test_a_router_that_vanishes_leaves_its_run_to_the_other(cluster):
-    async with two_routers(cluster.url, waiting_s=5.0, store_s=1.0) as mesh:
+    async with two_routers(cluster.url) as mesh:
         mesh.engine.steps = [asyncio.Event(), *answer_steps("never")]
         request = ask_router("Who goes?")
         leader = mesh.first.call(request)

@@ -34,7 +34,9 @@ async def replicas(cluster):
     async with AsyncExitStack() as stack:
 
         async def start():
-            store = await stack.enter_async_context(open_redis_store(cluster.url))
+            # A reply that is late by a pause of the machine would close what all calls of a client share.
+            opened = open_redis_store(cluster.url, socket_timeout_s=60)
+            store = await stack.enter_async_context(opened)
             log = RedisLog(store.client, max_questions=9)
             return await stack.enter_async_context(running_cache(store, log=log, **PATIENT))
 
