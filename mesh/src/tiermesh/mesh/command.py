@@ -91,7 +91,7 @@ def _check_certificates(config: TiermeshConfig, *, role: Role, service: str | No
     Raises:
         ConfigError: one cannot be used.
     """
-    if not config.tls.mutual and not config.tls.ingress.enabled:
+    if not config.tls.names_files:
         return
     from tiermesh.shared.tls.files import ingress_files, own_files  # noqa: PLC0415 -- imports a lot, for TLS alone
 

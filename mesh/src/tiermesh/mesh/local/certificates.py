@@ -18,7 +18,7 @@ def check_certificates(config: TiermeshConfig, now: datetime) -> list[Finding]:
         config: The mesh's configuration.
         now: The present time, with its zone.
     """
-    if not config.tls.mutual and not config.tls.ingress.enabled:
+    if not config.tls.names_files:
         return []
     from tiermesh.shared.tls.files import CertificateFiles, ingress_files, own_files  # noqa: PLC0415 -- imports a lot, for TLS alone
 

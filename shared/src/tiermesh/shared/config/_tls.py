@@ -67,6 +67,11 @@ class TlsConfig(Section):
     """Folder that `python -m tiermesh.mesh bootstrap --out` writes Envoy's files to; the same beside every Envoy."""
 
     @property
+    def names_files(self) -> bool:
+        """Whether there are certificates to look at."""
+        return self.mutual or self.ingress.enabled
+
+    @property
     def mutual(self) -> bool:
         """Whether anything is mutual TLS, for which processes need certificates."""
         return self.mesh or self.control_plane

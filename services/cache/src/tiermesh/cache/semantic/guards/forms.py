@@ -170,9 +170,9 @@ def _wanted(question: Question) -> set[str]:
         return set()
     return {
         stem(word)
-        for before, word in pairwise(words)
+        for at, (before, word) in enumerate(pairwise(words), start=1)
         # `It needs to be changed` says no more than that one should.
-        if words[words.index(word) + 1 : words.index(word) + 3] != ("to", "be")
+        if words[at + 1 : at + 3] != ("to", "be")
         and stem(word) in _WANTING
         and (before not in _ANYONE or question.kind in _OF_ANOTHER)
         and before not in BE
